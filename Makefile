@@ -1,0 +1,47 @@
+# Every target sets itself up: it needs Python 3.10 or later and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+export TF_CPP_MIN_LOG_LEVEL := 3
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/demos ## Search 336,776 flights naively in 1 GB of memory
+	@$(BIN)/python -m tf_memsafe.demos.knn --memory-limit 1GB
+
+test: $(VENV)/test ## Run the tests, but for the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(VENV)/test ## Run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/lint ## Check style, types and imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/bench ## Run every benchmark
+	@for script in benchmarks/*.py; do \
+		echo "== $$script"; $(BIN)/python $$script || exit 1; \
+	done
+
+clean: ## Remove the environment and all that was built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+# $(VENV)/NAME is a stamp: the package is installed in place, with the extra NAME.
+$(VENV)/demos $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/%: $(VENV)/python setup.py setup.cfg
+	@echo "Installing tf_memsafe[$*] in $(VENV); the first time takes a few minutes"
+	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+$(VENV)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("tf_memsafe needs Python 3.10 or later")'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@

@@ -1,0 +1,5 @@
+"""The package is described in setup.cfg."""
+
+from setuptools import setup
+
+setup()

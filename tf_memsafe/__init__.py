@@ -1,0 +1,17 @@
+"""Naive TensorFlow code in a memory limit: see README.md."""
+
+from tf_memsafe.errors import MemoryLimitError, MemorySafetyWarning
+from tf_memsafe.explain import explain
+from tf_memsafe.hook import function, get_memory_limit, memory_limit, set_memory_limit
+from tf_memsafe.report import Report
+
+__all__ = [
+    "MemoryLimitError",
+    "MemorySafetyWarning",
+    "Report",
+    "explain",
+    "function",
+    "get_memory_limit",
+    "memory_limit",
+    "set_memory_limit",
+]

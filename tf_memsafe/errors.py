@@ -1,0 +1,50 @@
+"""What tf_memsafe raises and warns of."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import tensorflow as tf
+from tf_memsafe.source import is_library
+
+
+class MemoryLimitError(tf.errors.ResourceExhaustedError):
+    """A function needs more memory than the limit allows, and could not be cut far enough.
+
+    It is raised before anything is allocated. `memory_limit` is the limit and `smallest_peak` the
+    least that the function was found to need, both in bytes, or None where there is no such figure.
+
+    Example:
+        try:
+            values, indices = knn(queries, points)
+        except tf_memsafe.MemoryLimitError as error:
+            print(error.message, error.smallest_peak)
+    """
+
+    def __init__(
+        self,
+        message: str,
+        memory_limit: int | None = None,
+        smallest_peak: int | None = None,
+    ) -> None:
+        super().__init__(None, None, message)
+        self.memory_limit = memory_limit
+        self.smallest_peak = smallest_peak
+
+    def __reduce__(self) -> tuple[type[MemoryLimitError], tuple[str, int | None, int | None]]:
+        return type(self), (self.message, self.memory_limit, self.smallest_peak)
+
+
+class MemorySafetyWarning(UserWarning):
+    """A function runs as the user wrote it although a limit is set; the message says why."""
+
+
+def warn_user(message: str) -> None:
+    """Warns at the line of the user's code that is running, whatever libraries lie between."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message, MemorySafetyWarning, frame.f_code.co_filename, frame.f_lineno, module="tf_memsafe"
+    )

@@ -1,0 +1,153 @@
+"""Scatter: updates written, or combined by a region, at positions that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tf_memsafe.hlo import build
+from tf_memsafe.hlo.check import require
+from tf_memsafe.hlo.lift import lift
+from tf_memsafe.hlo.node import Attributes, Node, Region
+from tf_memsafe.hlo.op import Chunk, Contraction, Cut, Instruction, Op, register
+from tf_memsafe.hlo.ops.gather import IndexNumbers, index_numbers
+from tf_memsafe.hlo.ops.structure import is_splat, literal
+from tf_memsafe.hlo.types import BITS, Type
+
+
+class _Parts(NamedTuple):
+    """A scatter's operands: as many inputs and updates as it has results."""
+
+    inputs: tuple[Node, ...]
+    indices: Node
+    updates: tuple[Node, ...]
+
+
+def _parts(operands: Sequence[Node]) -> _Parts:
+    count = len(operands) // 2
+    require(len(operands) == 2 * count + 1, "a scatter needs an update for each input")
+    return _Parts(tuple(operands[:count]), operands[count], tuple(operands[count + 1 :]))
+
+
+def _read_scatter(instruction: Instruction) -> Attributes:
+    proto = instruction.proto
+    return {
+        "scatter_dimension_numbers": index_numbers("scatter", proto.scatter_dimension_numbers),
+        "indices_are_sorted": proto.indices_are_sorted,
+        "unique_indices": proto.unique_indices,
+    }
+
+
+def _infer_scatter(
+    operands: Sequence[Node],
+    attributes: Attributes,
+    regions: Sequence[Region],
+    _declared: object,
+) -> Type:
+    inputs, indices, updates = _parts(operands)
+    numbers: IndexNumbers = attributes["scatter_dimension_numbers"]
+    require(len(regions[0].results) == len(inputs), "a scatter's region returns one value a result")
+    rank = inputs[0].tensor.rank
+    for axis, at in numbers.indices_axes(indices.tensor.rank).items():
+        same = updates[0].shape[axis] == indices.shape[at]
+        require(same, f"{updates[0].type} are not the updates at {indices.type}")
+    for axis, at in numbers.operand_axes(rank).items():
+        fits = updates[0].shape[axis] <= inputs[0].shape[at]
+        require(fits, f"the windows of {updates[0].type} do not fit {inputs[0].type}")
+    return build.tuple_or_single(
+        [
+            array.tensor.with_dtype(result.dtype)
+            for array, result in zip(inputs, regions[0].results, strict=True)
+        ]
+    )
+
+
+def _slice_scatter(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
+    """A window or batch axis is cut in the updates too; for another axis, positions are shifted.
+
+    A window that does not fit is not written. So a chunk of an axis that positions run along takes
+    all updates, and writes only those that fall inside it.
+    """
+    inputs, indices, updates = _parts(node.operands)
+    numbers: IndexNumbers = node["scatter_dimension_numbers"]
+    input_cuts = (cut,) * len(inputs)
+    if cut.axis in numbers.collapsed:
+        can_shift = cut.axis in numbers.positions
+        return (*input_cuts, None, *(None for _ in updates)) if can_shift else None
+    if cut.axis in numbers.operand_batching:
+        at = numbers.indices_batching[numbers.operand_batching.index(cut.axis)]
+        axis = _inverse(numbers.indices_axes(indices.tensor.rank))[at]
+        return (*input_cuts, cut._replace(axis=at), *(cut._replace(axis=axis) for _ in updates))
+    axis = _inverse(numbers.operand_axes(inputs[0].tensor.rank))[cut.axis]
+    if updates[0].shape[axis] != inputs[0].shape[cut.axis]:
+        return None
+    return (*input_cuts, None, *(cut._replace(axis=axis) for _ in updates))
+
+
+def _inverse(axes: dict[int, int]) -> dict[int, int]:
+    return {value: key for key, value in axes.items()}
+
+
+def _chunk_scatter(node: Node, cut: Cut, operands: tuple[Node, ...], chunk: Chunk) -> Node:
+    inputs, indices, updates = _parts(operands)
+    numbers: IndexNumbers = node["scatter_dimension_numbers"]
+    if cut.axis in numbers.collapsed:
+        indices = _shifted(indices, numbers, cut, chunk)
+    chunks = (*inputs, indices, *updates)
+    return build.emit("scatter", chunks, node.attributes, regions=node.regions, source=node.source)
+
+
+def _shifted(indices: Node, numbers: IndexNumbers, cut: Cut, chunk: Chunk) -> Node:
+    """The positions as seen from the chunk's first element."""
+    if BITS[indices.dtype] < 32:  # the offset may not fit
+        indices = build.convert(indices, "i32")
+    offset = build.multiply(chunk.offset, build.index(cut.unit))
+    offset = build.broadcast(build.convert(offset, indices.dtype), indices.shape)
+    if numbers.vector == indices.tensor.rank:  # a position is one number, without an axis
+        return build.subtract(indices, offset)
+    along = [axis == cut.axis for axis in numbers.positions]
+    mask = build.constant(along, indices.tensor.with_shape((len(along),)))
+    mask = build.broadcast(mask, indices.shape, (numbers.vector,))
+    return build.subtract(indices, build.multiply(offset, mask))
+
+
+_IDEMPOTENT = {"maximum", "minimum", "and", "or"}
+
+
+def _contract_scatter(node: Node) -> list[Contraction]:
+    """Updates are taken in chunks, if to write the inputs again with each chunk does no harm."""
+    inputs, indices, _ = _parts(node.operands)
+    (operation, *more) = node.regions[0].results
+    numbers: IndexNumbers = node["scatter_dimension_numbers"]
+    if more or set(operation.operands) != set(node.regions[0].parameters):
+        return []
+    from_zero = operation.name == "add" and is_splat(inputs[0]) and not literal(inputs[0])[0]
+    if operation.name not in _IDEMPOTENT and not from_zero:
+        return []
+    return [
+        Contraction((None, at, axis), _initial, _combine)
+        for axis, at in numbers.indices_axes(indices.tensor.rank).items()
+        if at not in numbers.indices_batching
+    ]
+
+
+def _initial(node: Node) -> tuple[Node, ...]:
+    return _parts(node.operands).inputs
+
+
+def _combine(node: Node, accumulated: Sequence[Node], chunk: Sequence[Node]) -> tuple[Node, ...]:
+    return lift(node.regions[0], (*accumulated, *chunk))
+
+
+register(
+    Op(
+        name="scatter",
+        opcodes=("scatter",),
+        read=_read_scatter,
+        infer=_infer_scatter,
+        flops=lambda node: sum(update.tensor.size for update in _parts(node.operands).updates),
+        slice=_slice_scatter,
+        chunk=_chunk_scatter,
+        contract=_contract_scatter,
+    ),
+)

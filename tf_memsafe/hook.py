@@ -1,0 +1,179 @@
+"""Stands between every tf.function and its call while a memory limit is set."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import update_wrapper
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+from tf_memsafe import limits, xla
+from tf_memsafe.function import LimitedFunction
+from tf_memsafe.xla import ConcreteFunction
+
+_lock = threading.RLock()
+_limited: WeakKeyDictionary[ConcreteFunction, dict[Any, LimitedFunction | None]] = (
+    WeakKeyDictionary()
+)
+_holders = 0
+
+
+def set_memory_limit(limit: object) -> None:
+    """Holds every function with `jit_compile=True` to a limit from now on; None removes it.
+
+    limit: bytes as an int, a size such as "8GB" or "1.5GiB", "auto" for what is free now, or None.
+    What a call needs at once (arguments, results and temporaries, as XLA counts them) then stays
+    within the limit, or the call raises MemoryLimitError before anything is allocated.
+
+    Raises:
+        ValueError: for anything else; the limit stays as it was.
+
+    Example: `tf_memsafe.set_memory_limit("8GB")`
+    """
+    parsed = limits.parse_limit(limit)
+    with _lock:
+        had_one = limits.process_limit() is not None
+        limits.set_global(parsed)
+        if parsed is not None and not had_one:
+            _install()
+        elif parsed is None and had_one:
+            _remove()
+
+
+def get_memory_limit() -> int | None:
+    """The limit in force here, in bytes; None if there is none."""
+    return limits.current_limit()
+
+
+@contextmanager
+def memory_limit(limit: object) -> Iterator[None]:
+    """A limit (as in `set_memory_limit`) for the calls inside the block, in this thread only.
+
+    Raises:
+        ValueError: for what is not a limit.
+
+    Example: `with tf_memsafe.memory_limit("500MB"): values, indices = knn(queries, points)`
+    """
+    with _installed(), limits.override(limits.parse_limit(limit)):
+        yield
+
+
+def function(
+    python_function: Callable[..., Any] | None = None,
+    *,
+    memory_limit: object = None,
+    **tf_function_kwargs: Any,
+) -> Any:
+    """`tf.function(jit_compile=True)` with a memory limit of its own, for this function alone.
+
+    memory_limit: as in `set_memory_limit`. The other arguments are tf.function's.
+
+    Raises:
+        ValueError: for what is not a limit.
+
+    Example:
+        @tf_memsafe.function(memory_limit="1GB")
+        def kernel_times_vector(x, v): ...
+    """
+    parsed = limits.parse_limit(memory_limit)
+
+    def decorate(wrapped: Callable[..., Any]) -> LimitedCallable:
+        options = {"jit_compile": True, **tf_function_kwargs}
+        return LimitedCallable(tf.function(wrapped, **options), parsed)
+
+    return decorate if python_function is None else decorate(python_function)
+
+
+class LimitedCallable:
+    """A tf.function that is called under a limit of its own; other attributes are its own."""
+
+    def __init__(self, tf_function: Any, limit: int | None) -> None:
+        self.tf_function = tf_function
+        self.memory_limit = limit
+        update_wrapper(self, tf_function.python_function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with _installed(), limits.override(self.memory_limit):
+            return self.tf_function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return LimitedCallable(self.tf_function.__get__(instance, owner), self.memory_limit)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tf_function, name)
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    with _lock:
+        _install()
+    try:
+        yield
+    finally:
+        with _lock:
+            _remove()
+
+
+def _install() -> None:
+    global _holders
+    _holders += 1
+    if _holders == 1:
+        xla.intercept_calls(_call)
+
+
+def _remove() -> None:
+    global _holders
+    _holders -= 1
+    if _holders == 0:
+        xla.release_calls()
+
+
+def _call(
+    function: ConcreteFunction, tensor_inputs: list[tf.Tensor], captured_inputs: list[tf.Tensor]
+) -> Any:
+    """What a concrete function's call comes to while the hook is there (TensorFlow's names)."""
+    limit = limits.current_limit()
+    limited = None
+    if limit is not None and tf.executing_eagerly() and _captures(function, captured_inputs):
+        limited = _for_call(function, tensor_inputs, limit)
+    if limited is None:
+        return xla.call_flat(function, tensor_inputs, captured_inputs)
+    watched = xla.is_watched([*tensor_inputs, *captured_inputs], function)
+    if limited.gradient_runs_as_written if watched else limited.runs_as_written:
+        return xla.call_flat(function, tensor_inputs, captured_inputs)
+    return xla.pack_outputs(function, limited(limited.values(tensor_inputs), watched))
+
+
+def _captures(function: ConcreteFunction, captured_inputs: list[tf.Tensor]) -> bool:
+    """Whether a call is the user's: TensorFlow's own backward passes bring other captures."""
+    own = function.captured_inputs
+    return len(own) == len(captured_inputs) and all(map(operator.is_, own, captured_inputs))
+
+
+def _for_call(
+    function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: int
+) -> LimitedFunction | None:
+    """The function under this limit for arguments of these shapes; None if it is left alone."""
+    known = _limited.get(function)
+    if known is None:
+        known = _limited.setdefault(function, {})
+    key = (limit, *(tuple(argument.shape) for argument in arguments))
+    if key not in known:
+        with _lock:
+            known.setdefault(key, _limit(function, arguments, limit))
+    return known[key]
+
+
+def _limit(
+    function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: int
+) -> LimitedFunction | None:
+    if not xla.must_compile(function):
+        return None
+    specs = [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
+    return LimitedFunction(function, specs, limit)

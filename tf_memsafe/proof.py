@@ -1,0 +1,163 @@
+"""From a concrete function and a limit to a program that is proved to fit, or to why there is none.
+
+Read the HLO; if XLA's own buffer assignment is above the limit, plan, write and compile (without
+running) until one program's assignment is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+from tf_memsafe import xla
+from tf_memsafe.hlo.build import NUMPY_DTYPES
+from tf_memsafe.hlo.large_constants import lift_large_constants
+from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.ops.structure import literal
+from tf_memsafe.hlo.order import topological
+from tf_memsafe.hlo.reader import UnsupportedOpError, read
+from tf_memsafe.hlo.types import TensorType
+from tf_memsafe.hlo.verify import verify
+from tf_memsafe.hlo.writer import write
+from tf_memsafe.split.plan import Plan, SplitGraph, plans, with_chunks, write_plan
+from tf_memsafe.xla import BufferAssignment, ConcreteFunction
+
+MOST_COMPILES = 4
+"""How many programs are compiled before a limit is given up on."""
+
+MARGIN = 0.97
+"""How much of the room that is left a program is planned for after its estimate was too low."""
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A program that runs on flat values: StableHLO text, compiled, and its large constants."""
+
+    text: str
+    function: ConcreteFunction
+    constants: tuple[tf.Tensor, ...]
+    buffers: BufferAssignment
+
+    def __call__(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return xla.call_inference(self.function, [*values, *self.constants])
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of holding a function to a limit.
+
+    graph: the program as read; None if it could not be (`problem` says why).
+    before: its buffers as the user wrote it. updates: the variables' parameters, by extra output.
+    split, executable: the best program found and its plan; None where none was needed or possible.
+    """
+
+    limit: int | None
+    before: BufferAssignment
+    graph: Graph | None = None
+    constants: tuple[Node, ...] = ()
+    updates: tuple[tuple[int, int], ...] = ()
+    split: SplitGraph | None = None
+    executable: Executable | None = None
+    plan: Plan | None = None
+    problem: str | None = None
+
+    @property
+    def fits_as_written(self) -> bool:
+        return self.limit is None or self.before.peak <= self.limit
+
+    @property
+    def smallest_peak(self) -> int:
+        """Bytes of the best program found."""
+        return self.executable.buffers.peak if self.executable else self.before.peak
+
+    @property
+    def fits(self) -> bool:
+        return self.limit is None or self.smallest_peak <= self.limit
+
+    @property
+    def has_effects(self) -> bool:
+        return self.graph is not None and any(
+            node.op.effects for node in topological(self.graph.outputs)
+        )
+
+
+def prove(
+    function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None
+) -> Proof:
+    """Holds the function, for arguments of these shapes, to `limit` bytes.
+
+    Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
+    """
+    module = xla.hlo_module(function, specs)
+    proof = Proof(limit, xla.measure(function, specs))
+    try:
+        graph = read(module)
+        verify(graph)
+    except UnsupportedOpError as error:
+        return replace(proof, problem=str(error))
+    graph, constants = lift_large_constants(graph)
+    updates = tuple(xla.variable_updates(module).items())
+    if len(graph.outputs) != len(xla.result_specs(function)) + len(updates):
+        return replace(proof, problem="it has results that are neither returned nor assigned")
+    proof = replace(proof, graph=graph, constants=constants, updates=updates)
+    return proof if proof.fits_as_written else _search(proof, graph, limit or 0)
+
+
+def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
+    """The proof with the first program that fits, else with the smallest that was found."""
+    for compiled, split in enumerate(_splits(proof, graph, limit), 1):
+        executable = compile_graph(split.graph, proof.constants)
+        if executable.buffers.peak < proof.smallest_peak:
+            proof = replace(proof, split=split, plan=split.plan, executable=executable)
+        if executable.buffers.peak > limit and compiled < MOST_COMPILES:
+            split = _smaller(split, executable.buffers.peak, limit)
+            executable = compile_graph(split.graph, proof.constants)
+            if executable.buffers.peak < proof.smallest_peak:
+                proof = replace(proof, split=split, plan=split.plan, executable=executable)
+        if proof.fits or compiled == MOST_COMPILES:
+            return proof
+    return proof
+
+
+def _splits(proof: Proof, graph: Graph, limit: int) -> Iterator[SplitGraph]:
+    """The plans that look as if they fit, the least cut first; if none does, the smallest."""
+    room = limit - proof.before.bytes_of("argument") - proof.before.bytes_of("result")
+    smallest: SplitGraph | None = None
+    promising = False
+    for plan in plans(graph, room):
+        split = write_plan(plan, limit)
+        if split.estimate <= limit:
+            promising = True
+            yield split
+        elif smallest is None or split.estimate < smallest.estimate:
+            smallest = split
+    if smallest is not None and not promising:
+        yield smallest
+
+
+def _smaller(split: SplitGraph, peak: int, limit: int) -> SplitGraph:
+    """The same plan with chunks scaled to the room that its proof shows there is."""
+    least = with_chunks(split.plan, [1] * len(split.chunks))
+    fixed = peak - (split.estimate - least.estimate)
+    share = MARGIN * (limit - fixed) / max(1, split.estimate - least.estimate)
+    chunks = [max(1, int(chunk * max(0.0, min(share, 1.0)))) for chunk in split.chunks]
+    return with_chunks(split.plan, chunks)
+
+
+def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
+    """Writes and compiles a graph whose last parameters are these large constants."""
+    verify(graph)
+    inputs = [tensor_spec(type_) for type_ in graph.types]
+    outputs = [tensor_spec(output.tensor) for output in graph.outputs]
+    text = write(graph)
+    function = xla.stablehlo_function(text, inputs, outputs)
+    tensors = tuple(
+        tf.constant(np.reshape(literal(constant), constant.shape)) for constant in constants
+    )
+    return Executable(text, function, tensors, xla.measure(function, inputs))
+
+
+def tensor_spec(type_: TensorType) -> tf.TensorSpec:
+    return tf.TensorSpec(type_.shape, tf.as_dtype(NUMPY_DTYPES[type_.dtype]))

@@ -1,0 +1,58 @@
+"""Where in the user's own files a value of the program was made."""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import tensorflow as tf
+from tf_memsafe import xla
+from tf_memsafe.hlo.node import Node
+
+_PACKAGE = str(Path(__file__).parent)
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's code, and the TensorFlow op it made."""
+
+    file: str
+    line: int
+    op: str
+
+    @property
+    def code(self) -> str:
+        """The text of the line, empty where the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def locate(graph: tf.Graph, node: Node) -> SourceLine | None:
+    """The user's line that made a node: the innermost frame outside installed packages."""
+    if node.source is None:
+        return None
+    operation = xla.find_operation(graph, node.source.op_name)
+    if operation is None:
+        return None
+    for frame in reversed(operation.traceback):
+        if not is_library(frame.filename):
+            return SourceLine(frame.filename, frame.lineno, node.source.op_type)
+    return None
+
+
+@cache
+def is_library(filename: str) -> bool:
+    """Whether a file is TensorFlow's, an installed package's, Python's own or this package's.
+
+    The demos are users' code: they are read as examples.
+    """
+    if filename.startswith(_PACKAGE):
+        return "demos" not in Path(filename).relative_to(_PACKAGE).parts
+    installed = {"site-packages", "dist-packages"} & set(Path(filename).parts)
+    return bool(installed) or filename.startswith((*_LIBRARIES, "<"))

@@ -1,0 +1,77 @@
+"""How much memory a graph needs at once, estimated from liveness in milliseconds.
+
+The estimate ranks plans and picks chunk sizes; XLA's buffer assignment has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.op import Fusion
+from tf_memsafe.hlo.order import topological, users
+
+ALIASES = {"reshape", "get_tuple_element", "while", "dynamic_update_slice", "optimization_barrier"}
+"""Ops whose result takes over the buffers of their operands."""
+
+
+def estimate_peak(graph: Graph) -> int:
+    """Bytes of arguments, results and the temporaries that live at the same time."""
+    arguments = sum(parameter.type.bytes for parameter in graph.parameters)
+    return arguments + _peak(graph.outputs, graph.parameters)
+
+
+def _peak(results: Sequence[Node], known: Collection[Node]) -> int:
+    nodes = topological(results, known)
+    used_by = users(nodes)
+    stored = {node for node in nodes if _is_stored(node, used_by[node], results)}
+    freed = _freed_after(nodes, used_by, stored, results)
+    live = peak = 0
+    for node in nodes:
+        if node in stored:
+            live += node.type.bytes
+        peak = max(peak, live + _inside(node))
+        live -= sum(dead.type.bytes for dead in freed.get(node, ()))
+    return peak
+
+
+def _is_stored(node: Node, its_users: Sequence[Node], results: Sequence[Node]) -> bool:
+    """Whether XLA gives the value a buffer of its own."""
+    if node.name in ALIASES or node.op.fusion is Fusion.FREE:
+        return False
+    if node.op.fusion is not Fusion.LOOP or node in results:
+        return True
+    if any(user.op.fusion is Fusion.CALL for user in its_users):
+        return True
+    return len(its_users) > 1 and node.op.flops(node) > 0
+
+
+def _freed_after(
+    nodes: Sequence[Node],
+    used_by: dict[Node, list[Node]],
+    stored: Collection[Node],
+    results: Sequence[Node],
+) -> dict[Node, list[Node]]:
+    """The buffers that are dead once a node has run."""
+    position = {node: index for index, node in enumerate(nodes)}
+    last: dict[Node, int] = {}
+    for node in reversed(nodes):
+        uses = [position[node]] if node not in results else [len(nodes)]
+        for user in used_by[node]:
+            # What is computed inside its user's loop, or lives on in it, is needed until that ends.
+            uses.append(position[user] if user in stored else last[user])
+        last[node] = max(uses)
+    freed: dict[Node, list[Node]] = {}
+    for node in stored:
+        if last[node] < len(nodes):
+            freed.setdefault(nodes[last[node]], []).append(node)
+    return freed
+
+
+def _inside(node: Node) -> int:
+    """What the regions of a loop or branch need beside what is live around them."""
+    if node.op.fusion is not Fusion.CALL or not node.regions:
+        return 0
+    return max(
+        _peak(region.results, {*region.parameters, *region.captures}) for region in node.regions
+    )

@@ -1,0 +1,68 @@
+"""The graph as the planner sees it: who uses what, what is too large to exist whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+
+from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.op import Fusion
+from tf_memsafe.hlo.ops.structure import is_splat
+from tf_memsafe.hlo.order import topological, users
+
+
+def exists_whole(node: Node) -> bool:
+    """Whether the value is there before the program starts."""
+    return node.name == "parameter" or (node.name == "constant" and not is_splat(node))
+
+
+class Program:
+    """A graph, a size above which a value is not to exist whole, and the exceptions to that.
+
+    threshold: bytes. pinned: values that have to exist whole, however large.
+    """
+
+    def __init__(self, graph: Graph, threshold: int, pinned: Collection[Node] = ()) -> None:
+        self.graph = graph
+        self.threshold = threshold
+        self.pinned = frozenset(pinned)
+        self.nodes = topological(graph.outputs)
+        whole = {*graph.outputs, *self.pinned}
+        self.streamed = frozenset(
+            node
+            for node in self.nodes
+            if node.type.bytes > threshold and node not in whole and not exists_whole(node)
+        )
+
+    @cached_property
+    def position(self) -> dict[Node, int]:
+        """Where each node comes in an order that puts operands first."""
+        return {node: index for index, node in enumerate(self.nodes)}
+
+    @cached_property
+    def users(self) -> dict[Node, list[Node]]:
+        return users(self.nodes)
+
+    @cached_property
+    def virtual(self) -> frozenset[Node]:
+        """Values made of constants and iotas alone: computed in the chunk, never stored."""
+        found: set[Node] = set()
+        for node in self.nodes:
+            made_of_virtual = all(operand in found for operand in node.dependencies)
+            fused = node.op.fusion is Fusion.LOOP or node.name == "constant"
+            if fused and made_of_virtual and not exists_whole(node):
+                found.add(node)
+        return frozenset(found)
+
+    @cached_property
+    def between(self) -> frozenset[Node]:
+        """Small values that depend on streamed ones, and on which other streamed ones depend."""
+        below: set[Node] = set()
+        for node in self.nodes:
+            if any(d in self.streamed or d in below for d in node.dependencies):
+                below.add(node)
+        above: set[Node] = set()
+        for node in reversed(self.nodes):
+            if any(user in self.streamed or user in above for user in self.users[node]):
+                above.add(node)
+        return frozenset((below & above) - self.streamed)
