@@ -1,12 +1,57 @@
-"""Settings of every test: quiet logs, and the same random examples in each run."""
+"""Settings of every test: quiet logs, the same random examples each time, no limit left behind."""
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before the first import of TensorFlow
 
+import tensorflow as tf
+
+import tf_memsafe
+from tf_memsafe import proof
+
 settings.register_profile("deterministic", derandomize=True, deadline=None)
 settings.load_profile("deterministic")
+
+
+@pytest.fixture(autouse=True)
+def no_limit_afterwards() -> Iterator[None]:
+    """No test leaves its limit to the next."""
+    yield
+    tf_memsafe.set_memory_limit(None)
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def rewritten_runs(monkeypatch: pytest.MonkeyPatch) -> list[proof.Executable]:
+    """The rewritten programs in the order in which they are run; empty while none is."""
+    runs: list[proof.Executable] = []
+    original = proof.Executable.__call__
+
+    def run(executable: proof.Executable, values: Any) -> Any:
+        runs.append(executable)
+        return original(executable, values)
+
+    monkeypatch.setattr(proof.Executable, "__call__", run)
+    return runs
+
+
+@pytest.fixture
+def proofs(monkeypatch: pytest.MonkeyPatch) -> list[proof.Proof]:
+    """What each function that was held to a limit came to, in order: one for each signature."""
+    found: list[proof.Proof] = []
+
+    def prove(*arguments: Any) -> proof.Proof:
+        found.append(proof.prove(*arguments))
+        return found[-1]
+
+    # The public name `tf_memsafe.function` hides the module of that name.
+    monkeypatch.setattr(importlib.import_module("tf_memsafe.function"), "prove", prove)
+    return found

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import tensorflow as tf
+
 from tf_memsafe.source import is_library
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+
 from tf_memsafe import limits, xla
 from tf_memsafe.hook import LimitedCallable
 from tf_memsafe.proof import prove
@@ -27,7 +28,7 @@ def explain(
         ValueError: for what is not a limit, or for a shape that is not fully known.
         tf_memsafe.xla.XlaCompileError: when XLA cannot compile the function.
 
-    Example: `print(tf_memsafe.explain(knn, tf.TensorSpec([20_000, 3]), points, memory_limit="1GB"))`
+    Example: `print(explain(knn, tf.TensorSpec([20_000, 3]), points, memory_limit="1GB"))`
     """
     limit = limits.parse_limit(memory_limit)
     if isinstance(function, LimitedCallable):

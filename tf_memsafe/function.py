@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
+
 from tf_memsafe import xla
 from tf_memsafe.errors import MemoryLimitError, warn_user
 from tf_memsafe.proof import Executable, Proof, compile_graph, prove
@@ -60,7 +61,8 @@ class LimitedFunction:
             self._warn(proof.problem)
             return True
         if not proof.fits:
-            raise MemoryLimitError(limit_message(proof, self.function), self.limit, proof.smallest_peak)
+            message = limit_message(proof, self.function)
+            raise MemoryLimitError(message, self.limit, proof.smallest_peak)
         return False
 
     @property
@@ -87,7 +89,7 @@ class LimitedFunction:
             try:
                 return prove(self.function, self.specs, self.limit)
             except XlaCompileError as error:
-                self._warn(f"XLA cannot compile it: {error}")
+                self._warn(str(error))
                 return None
 
     def _warn(self, reason: str) -> None:
@@ -102,7 +104,7 @@ class LimitedFunction:
         if not watched:
             return self._run(values)
 
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        @tf.custom_gradient
         def run(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
             return self._run(inputs), lambda *upstream: self._gradients(inputs, upstream)
 
@@ -120,7 +122,8 @@ class LimitedFunction:
     def _executable(self) -> Executable:
         """The proved program; for a function that fits, its own graph on explicit values."""
         proof = self.proof
-        assert proof is not None and proof.graph is not None
+        assert proof is not None
+        assert proof.graph is not None
         with self._lock:
             if self.runs_as_written:
                 return compile_graph(proof.graph, proof.constants)
@@ -225,12 +228,14 @@ class _BackwardFunction:
 
     def __call__(self, inputs: Values, upstream: Values) -> list[tf.Tensor]:
         limited = self._limited
-        explicit = [v for v, variable in zip(inputs, self._is_variable, strict=True) if not variable]
-        handles = zip(self._forward.function.inputs, inputs, strict=True)
+        forward = self._forward
+        explicit = [
+            value for value, variable in zip(inputs, self._is_variable, strict=True) if not variable
+        ]
         frozen = {
-            id(self._forward.variables[id(placeholder)].handle): value
-            for placeholder, value in handles
-            if id(placeholder) in self._forward.variables
+            id(forward.variables[id(placeholder)].handle): value
+            for placeholder, value in zip(forward.function.inputs, inputs, strict=True)
+            if id(placeholder) in forward.variables
         }
         captured = [frozen.get(id(t), t) for t in limited.function.captured_inputs]
         values = [*explicit, *upstream, *captured]

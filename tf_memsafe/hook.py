@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
+
 from tf_memsafe import limits, xla
 from tf_memsafe.function import LimitedFunction
 from tf_memsafe.xla import ConcreteFunction
@@ -19,7 +20,10 @@ _lock = threading.RLock()
 _limited: WeakKeyDictionary[ConcreteFunction, dict[Any, LimitedFunction | None]] = (
     WeakKeyDictionary()
 )
-_holders = 0
+
+
+class _Hook:
+    holders = 0  # the process's limit, the blocks and the calls that need it
 
 
 def set_memory_limit(limit: object) -> None:
@@ -121,16 +125,14 @@ def _installed() -> Iterator[None]:
 
 
 def _install() -> None:
-    global _holders
-    _holders += 1
-    if _holders == 1:
+    _Hook.holders += 1
+    if _Hook.holders == 1:
         xla.intercept_calls(_call)
 
 
 def _remove() -> None:
-    global _holders
-    _holders -= 1
-    if _holders == 0:
+    _Hook.holders -= 1
+    if _Hook.holders == 0:
         xla.release_calls()
 
 

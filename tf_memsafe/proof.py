@@ -11,18 +11,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
+
 from tf_memsafe import xla
+from tf_memsafe.buffers import BufferAssignment
 from tf_memsafe.hlo.build import NUMPY_DTYPES
 from tf_memsafe.hlo.large_constants import lift_large_constants
 from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.op import UnsupportedOpError
 from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.order import topological
-from tf_memsafe.hlo.reader import UnsupportedOpError, read
+from tf_memsafe.hlo.reader import read
+from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
 from tf_memsafe.split.plan import Plan, SplitGraph, plans, with_chunks, write_plan
-from tf_memsafe.xla import BufferAssignment, ConcreteFunction
+from tf_memsafe.xla import ConcreteFunction
 
 MOST_COMPILES = 4
 """How many programs are compiled before a limit is given up on."""
@@ -83,9 +87,7 @@ class Proof:
         )
 
 
-def prove(
-    function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None
-) -> Proof:
+def prove(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
     """Holds the function, for arguments of these shapes, to `limit` bytes.
 
     Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
@@ -93,7 +95,7 @@ def prove(
     module = xla.hlo_module(function, specs)
     proof = Proof(limit, xla.measure(function, specs))
     try:
-        graph = read(module)
+        graph = simplify(read(module))
         verify(graph)
     except UnsupportedOpError as error:
         return replace(proof, problem=str(error))
@@ -108,17 +110,21 @@ def prove(
 def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
     """The proof with the first program that fits, else with the smallest that was found."""
     for compiled, split in enumerate(_splits(proof, graph, limit), 1):
-        executable = compile_graph(split.graph, proof.constants)
-        if executable.buffers.peak < proof.smallest_peak:
-            proof = replace(proof, split=split, plan=split.plan, executable=executable)
-        if executable.buffers.peak > limit and compiled < MOST_COMPILES:
-            split = _smaller(split, executable.buffers.peak, limit)
-            executable = compile_graph(split.graph, proof.constants)
-            if executable.buffers.peak < proof.smallest_peak:
-                proof = replace(proof, split=split, plan=split.plan, executable=executable)
+        peak, proof = _try(proof, split)
+        if peak > limit and compiled < MOST_COMPILES:
+            _, proof = _try(proof, _smaller(split, peak, limit))
         if proof.fits or compiled == MOST_COMPILES:
             return proof
     return proof
+
+
+def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
+    """The peak of a program, and the proof with that program if it is the smallest so far."""
+    executable = compile_graph(split.graph, proof.constants)
+    peak = executable.buffers.peak
+    if peak < proof.smallest_peak:
+        proof = replace(proof, split=split, plan=split.plan, executable=executable)
+    return peak, proof
 
 
 def _splits(proof: Proof, graph: Graph, limit: int) -> Iterator[SplitGraph]:

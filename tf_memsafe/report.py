@@ -1,4 +1,4 @@
-"""What happened to a function, to read: peaks, loops, the largest tensors, what could not be cut."""
+"""What happened to a function, to read: peaks, loops, largest tensors, what could not be cut."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tensorflow as tf
+
 from tf_memsafe import xla
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.order import topological
@@ -142,7 +143,7 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     ]
     if argument_bytes > limit:
         lines.append(f"Its arguments alone take {format_bytes(argument_bytes)}.")
-    blamed = report.blockers or tuple(report.largest)
+    blamed: tuple[Blocker | Tensor, ...] = report.blockers or report.largest
     lines.append("The tensors to blame:" if not report.blockers else "What has to exist whole:")
     lines += [f"  {tensor}" for tensor in blamed[:LARGEST_SHOWN]]
     lines.append(
@@ -197,4 +198,3 @@ def _blockers(proof: Proof, graph: tf.Graph) -> Iterator[Blocker]:
 
 def _at(user: Tensor) -> str:
     return f" at {user.source}" if user.source else ""
-

@@ -9,11 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import tensorflow as tf
+
 from tf_memsafe import xla
 from tf_memsafe.hlo.node import Node
 
-_PACKAGE = str(Path(__file__).parent)
-_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_PACKAGE = Path(__file__).parent
+_INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
+_TYPED_IN = ("<stdin>", "<ipython-input")
+_LIBRARIES = tuple(map(sysconfig.get_path, _INSTALLED))
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,10 @@ def is_library(filename: str) -> bool:
 
     The demos are users' code: they are read as examples.
     """
-    if filename.startswith(_PACKAGE):
-        return "demos" not in Path(filename).relative_to(_PACKAGE).parts
-    installed = {"site-packages", "dist-packages"} & set(Path(filename).parts)
-    return bool(installed) or filename.startswith((*_LIBRARIES, "<"))
+    if filename.startswith("<"):
+        return not filename.startswith(_TYPED_IN)
+    path = Path(filename)
+    if path.is_relative_to(_PACKAGE):
+        return "demos" not in path.relative_to(_PACKAGE).parts
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return bool(installed) or any(map(path.is_relative_to, _LIBRARIES))

@@ -1,25 +1,29 @@
 """The only file that touches TensorFlow's non-public API; `self_check` tests every use of it.
 
 What is used, and of which TensorFlow: the HLO of a concrete function and its buffer assignment
-(`compiler_ir.from_concrete_function`), the protobuf classes that read them, the op that runs
+(`Context.get_compiler_ir`), the protobuf classes that read them, the op that runs
 StableHLO text (`XlaCallModule`), and the method that every call of a tf.function goes through
 (`ConcreteFunction._call_flat`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla as tf_xla
 from tensorflow.compiler.xla.service import hlo_pb2
-from tensorflow.python.eager import record
-from tensorflow.python.eager.polymorphic_function import compiler_ir
-from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.eager import context, record
+from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.ops import gradients_util, resource_variable_ops
+from tensorflow.python.util import nest
+
+from tf_memsafe.buffers import Allocation, BufferAssignment, HeapEvent
+
+ConcreteFunction: TypeAlias = concrete_function.ConcreteFunction
 
 STABLEHLO_VERSION = 9
 """The version of XlaCallModule's calling convention that the text is written for."""
@@ -28,47 +32,13 @@ COMPILE_ATTRIBUTE = "_XlaMustCompile"
 
 
 class XlaCompileError(Exception):
-    """XLA cannot compile this function; the message is XLA's own."""
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """One buffer that XLA reserves for a call: its bytes and what they hold."""
-
-    bytes: int
-    kind: str  # "argument", "result", "constant" or "temporary"
-    parameter: int | None = None
-
-
-@dataclass(frozen=True)
-class HeapEvent:
-    """A step of XLA's memory timeline: `instruction` takes (or frees, if negative) bytes."""
-
-    instruction: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class BufferAssignment:
-    """What a compiled function needs at once, as XLA itself lays it out."""
-
-    allocations: tuple[Allocation, ...]
-    timeline: tuple[HeapEvent, ...]
-
-    @property
-    def peak(self) -> int:
-        """Bytes of arguments, results, constants and temporaries together."""
-        return sum(allocation.bytes for allocation in self.allocations)
-
-    def bytes_of(self, kind: str) -> int:
-        return sum(a.bytes for a in self.allocations if a.kind == kind)
+    """XLA cannot compile this function; the message says why."""
 
 
 def name_of(function: ConcreteFunction) -> str:
     """The name that the user gave the function."""
     name = function.name.decode() if isinstance(function.name, bytes) else str(function.name)
-    bare = name.removeprefix("__inference_").rstrip("0123456789").rstrip("_")
-    return bare or name
+    return re.sub(r"_\d+$", "", name.removeprefix("__inference_"))
 
 
 def result_specs(function: ConcreteFunction) -> list[tf.TensorSpec]:
@@ -110,7 +80,7 @@ def measure(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> Buffe
 
 def optimized_hlo(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> str:
     """The text of what XLA makes of the function, for reading."""
-    return str(_stage(function, specs, "optimized_hlo"))
+    return _stage(function, specs, "optimized_hlo").decode()
 
 
 def _allocation(proto: Any) -> Allocation:
@@ -121,11 +91,30 @@ def _allocation(proto: Any) -> Allocation:
     return Allocation(proto.size, "result" if proto.maybe_live_out else "temporary")
 
 
-def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: str) -> Any:
+def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: str) -> bytes:
+    """`compiler_ir.from_concrete_function`, but for its faults.
+
+    It draws a random number, which moves the user's own sequence on, and some functions without
+    tensor arguments break it.
+    """
+    _check_specs(function, specs)
+    with tf.init_scope():
+        device = tf.constant(0.0).device
     try:
-        return compiler_ir.from_concrete_function(function, list(specs) or None)(stage=stage)
+        return context.context().get_compiler_ir(
+            device, None, function.name, list(specs), function.captured_inputs, stage
+        )
     except (ValueError, tf.errors.OpError) as error:
-        raise XlaCompileError(str(error)) from error
+        raise XlaCompileError(f"XLA cannot compile it: {error}") from error
+
+
+def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> None:
+    """Refuses what TensorFlow would crash at."""
+    count = len(function.inputs) - len(function.captured_inputs)
+    if len(specs) != count or not all(spec.shape.is_fully_defined() for spec in specs):
+        raise ValueError(f"{name_of(function)} needs {count} fully known shapes, got {specs}")
+    if any(spec.dtype in (tf.resource, tf.variant) for spec in specs):
+        raise XlaCompileError("it takes a tf.Variable (or another resource) as an argument")
 
 
 def stablehlo_function(
@@ -194,53 +183,80 @@ def flat_specs(function: ConcreteFunction, args: Any, kwargs: Any) -> list[tf.Te
 
     args, kwargs: what the tf.function was called with; a tf.TensorSpec may stand for any tensor.
     """
-    signature = function.function_type
-    bound = signature.bind(*args, **kwargs).arguments
-    # TensorFlow flattens positional parameters in order, then keyword-only ones by name.
-    keyword_only = {n for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
-    names = [n for n in bound if n not in keyword_only] + sorted(keyword_only & bound.keys())
-    leaves = [tf.nest.flatten(bound[name]) for name in names]
-    specs = [
-        leaf if isinstance(leaf, tf.TensorSpec) else tf.TensorSpec(np.shape(leaf))
-        for group in leaves
-        for leaf in group
-        if isinstance(leaf, tf.Tensor | tf.TensorSpec | np.ndarray | np.generic)
+    shapes = [
+        leaf.shape if isinstance(leaf, tf.TensorSpec) else np.shape(leaf)
+        for structure, value in _arguments(function, args, kwargs)
+        for spec, leaf in zip(
+            nest.flatten(structure), nest.flatten_up_to(structure, value), strict=True
+        )
+        if isinstance(spec, tf.TensorSpec)
     ]
     traced = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
-    shapes = [spec.shape for spec in specs] if len(specs) == len(traced) else [None] * len(traced)
+    if len(shapes) != len(traced):  # a composite argument, such as a tf.RaggedTensor
+        return [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in traced]
     return [
-        tf.TensorSpec(tensor.shape if shape is None else tensor.shape.merge_with(shape), tensor.dtype)
+        tf.TensorSpec(tensor.shape.merge_with(shape), tensor.dtype)
         for tensor, shape in zip(traced, shapes, strict=True)
     ]
 
 
+def _arguments(function: ConcreteFunction, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """The structure of each parameter's specs and the value given for it, in TensorFlow's order."""
+    signature = function.function_type
+    bound = signature.bind_partial(*args, **kwargs).arguments
+    positional, keyword_only = function.structured_input_signature
+    names = (name for name, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY)
+    structures = dict(zip(names, positional, strict=True)) | dict(sorted(keyword_only.items()))
+    for name, structure in structures.items():
+        yield structure, bound.get(name, structure)
+
+
 def find_operation(graph: tf.Graph, op_name: str) -> tf.Operation | None:
-    """The TensorFlow operation that HLO's metadata calls `op_name`, inside called functions too."""
-    parts = op_name.split(";")[-1].split("/")
-    for length in range(len(parts), 0, -1):
-        try:
-            operation = graph.get_operation_by_name("/".join(parts[:length]))
-        except KeyError:
-            continue
-        rest = "/".join(parts[length:])
-        inner = (find_operation(called, rest) for called in _called_graphs(operation))
-        return next((found for found in inner if found), operation) if rest else operation
+    """The TensorFlow operation that HLO's metadata calls `op_name`, inside called functions too.
+
+    If there is none of that name, the operation that calls the function it was made in.
+    """
+    path = op_name.rpartition(";")[2]
+    found = _find_inside(graph, path)
+    while found is None and path:
+        path = path.rpartition("/")[0]
+        found = _operation(graph, path)
+    return found
+
+
+def _find_inside(graph: tf.Graph, path: str) -> tf.Operation | None:
+    """Calls prefix the names inside them with their own; loops and branches have them in full."""
+    found = _operation(graph, path)
+    if found is not None:
+        return found
+    operations = graph.get_operations()
+    callers = sorted(operations, key=lambda operation: not path.startswith(f"{operation.name}/"))
+    for operation in callers:
+        paths = dict.fromkeys((path.removeprefix(f"{operation.name}/"), path))
+        for called in _called_graphs(operation):
+            found = next(filter(None, (_find_inside(called, inner) for inner in paths)), None)
+            if found is not None:
+                return found
     return None
 
 
+def _operation(graph: tf.Graph, name: str) -> tf.Operation | None:
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):  # ValueError: not a name at all
+        return None
+
+
 def _called_graphs(operation: tf.Operation) -> list[tf.Graph]:
-    names = [
-        attribute.func.name
-        for attribute in operation.node_def.attr.values()
-        if attribute.WhichOneof("value") == "func"
-    ]
+    attributes = operation.node_def.attr.values()
+    names = [f.name for a in attributes for f in (a.func, *a.list.func) if f.name]
     functions = [operation.graph._get_function(name) for name in names]
     return [function.graph for function in functions if function is not None and function.graph]
 
 
 def call_inference(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Runs a concrete function on all its inputs, with no gradient: the flat results."""
-    return list(function._inference_function.call_flat(*inputs))
+    return list(function._inference_function.call_flat(*inputs) or ())
 
 
 def pack_outputs(function: ConcreteFunction, flat: Sequence[tf.Tensor]) -> Any:

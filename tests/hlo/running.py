@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from tf_memsafe import xla
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Graph
+from tf_memsafe.hlo.node import Graph, Node, Region
+from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
@@ -52,3 +53,25 @@ def graph_of(function: Callable[..., Any], *arguments: Any) -> Graph:
     graph = read(xla.hlo_module(concrete, specs))
     verify(graph)
     return graph
+
+
+def same_as_tensorflow(function: Callable[..., Any], *arguments: Any) -> Graph:
+    """The function's graph, once what it computes was seen to be TensorFlow's own bits."""
+    tensors = [tf.convert_to_tensor(argument) for argument in arguments]
+    graph = graph_of(function, *tensors)
+    expected = tf.nest.flatten(tf.function(function, jit_compile=True)(*tensors))
+    for found, wanted in zip(run(graph, tensors), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted.numpy(), strict=True)
+    return graph
+
+
+def names(graph: Graph) -> set[str]:
+    """The ops of the graph and of the regions inside it."""
+    return {node.name for node in _inside(Region(graph.parameters, graph.outputs))}
+
+
+def _inside(region: Region) -> Iterator[Node]:
+    for node in topological(region.results, region.captures):
+        yield node
+        for inner in node.regions:
+            yield from _inside(inner)

@@ -13,12 +13,16 @@ from tf_memsafe.split.spread import Spread, spread
 
 
 class Price(NamedTuple):
-    """What a choice costs; the smaller of two is better, the first field first."""
+    """What a choice costs; the smaller of two is better, the first field first.
 
-    blocked: bool
+    excess: bytes that have to exist at once beyond the threshold. flops: of all loops. memory:
+    bytes of what exists whole although it is large, and of one step.
+    """
+
+    excess: int
     flops: int
     loops: int
-    step_bytes: int
+    memory: int
     axis: int
 
 
@@ -28,9 +32,18 @@ def choose_cuts(program: Program) -> dict[Node, Cut]:
     for seed in _seeds(program):
         if seed not in cuts:
             candidates = _candidates(program, seed, cuts)
-            best = min(candidates, key=lambda axis: _price(program, cuts, candidates, axis))
-            cuts |= candidates[best].cuts
+            best = min(_price(program, cuts, candidates, axis) for axis in candidates)
+            cuts |= candidates[best.axis].cuts
     return cuts
+
+
+def resolve(program: Program, cuts: dict[Node, Cut]) -> tuple[Demand, Program]:
+    """What the cuts come to; where a value turns out to be needed whole, it is pinned."""
+    while True:
+        try:
+            return Demand(program, cuts), program
+        except BlockedError as blocked:
+            program = program.with_pin(blocked.value, blocked.user)
 
 
 def _seeds(program: Program) -> list[Node]:
@@ -42,28 +55,25 @@ def _seeds(program: Program) -> list[Node]:
 
 
 def _candidates(program: Program, seed: Node, taken: dict[Node, Cut]) -> dict[int, Spread]:
-    """The axes with the least standing against them, each with where it leads."""
+    """The axes of a value, each with where cutting it leads; the least hindered first."""
     axes = [axis for axis, size in enumerate(axis_sizes(seed)) if size > 1]
     spreads = {axis: spread(program, seed, axis, taken) for axis in axes}
-    fewest = min(len(found.violations) for found in spreads.values())
-    return {axis: found for axis, found in spreads.items() if len(found.violations) == fewest}
+    return dict(sorted(spreads.items(), key=lambda item: item[1].hindrance))
 
 
 def _price(
     program: Program, cuts: dict[Node, Cut], candidates: dict[int, Spread], axis: int
 ) -> Price:
     if len(candidates) == 1:
-        return Price(False, 0, 0, 0, axis)
+        return Price(0, 0, 0, 0, axis)
     completed = cuts | candidates[axis].cuts
     for seed in _seeds(program):
         if seed not in completed:
             others = _candidates(program, seed, completed)
             completed |= next(iter(others.values())).cuts
-    try:
-        demand = Demand(program, completed)
-    except BlockedError:
-        return Price(True, 0, 0, 0, axis)
-    members = [(loop.steps, node) for loop in demand.loops for node in loop.streamed]
+    demand, resolved = resolve(program, completed)
+    members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
+    step = max((node.type.bytes // steps for steps, node in members), default=0)
+    memory = step + sum(value.type.bytes for value in resolved.pinned)
     flops = sum(node.op.flops(node) for _, node in members)
-    largest = max((node.type.bytes // steps for steps, node in members), default=0)
-    return Price(False, flops, len(demand.loops), largest, axis)
+    return Price(max(0, memory - program.threshold), flops, len(demand.loops), memory, axis)

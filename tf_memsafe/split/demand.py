@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.cuts import Way, axis_sizes, operand_cuts, steps_of, ways
-from tf_memsafe.split.program import Program, exists_whole
+from tf_memsafe.split.program import Program
 
 Request = tuple[Node, Cut]
 """A value wanted in chunks of this cut."""
@@ -37,6 +37,11 @@ class LoopPlan:
     def streamed(self) -> list[Node]:
         """The members, each once."""
         return list(dict.fromkeys(node for node, _ in self.members))
+
+    @property
+    def computed(self) -> list[Node]:
+        """All that a chunk computes: the members and the sinks, each once."""
+        return list(dict.fromkeys((*self.streamed, *self.sinks)))
 
 
 class Demand:
@@ -85,7 +90,7 @@ class Demand:
         )
 
     def _follow_whole(self, node: Node) -> None:
-        if node not in self._whole or exists_whole(node):
+        if node not in self._whole:
             return
         if node in self._program.streamed:
             raise BlockedError(node, self._whole[node])

@@ -24,7 +24,7 @@ def estimate_peak(graph: Graph) -> int:
 def _peak(results: Sequence[Node], known: Collection[Node]) -> int:
     nodes = topological(results, known)
     used_by = users(nodes)
-    stored = {node for node in nodes if _is_stored(node, used_by[node], results)}
+    stored = {node for node in nodes if is_stored(node, used_by[node], results)}
     freed = _freed_after(nodes, used_by, stored, results)
     live = peak = 0
     for node in nodes:
@@ -35,7 +35,7 @@ def _peak(results: Sequence[Node], known: Collection[Node]) -> int:
     return peak
 
 
-def _is_stored(node: Node, its_users: Sequence[Node], results: Sequence[Node]) -> bool:
+def is_stored(node: Node, its_users: Sequence[Node], results: Collection[Node] = ()) -> bool:
     """Whether XLA gives the value a buffer of its own."""
     if node.name in ALIASES or node.op.fusion is Fusion.FREE:
         return False

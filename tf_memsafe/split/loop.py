@@ -169,4 +169,3 @@ def _flat(groups: Sequence[tuple[Node, ...]]) -> list[Node]:
 def _regroup(nodes: Sequence[Node], like: Sequence[tuple[Node, ...]]) -> list[tuple[Node, ...]]:
     pending = iter(nodes)
     return [tuple(next(pending) for _ in group) for group in like]
-

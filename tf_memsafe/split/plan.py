@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut
-from tf_memsafe.split.choose import choose_cuts
+from tf_memsafe.hlo.order import topological, users
+from tf_memsafe.split.choose import choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
-from tf_memsafe.split.demand import BlockedError, Demand, LoopPlan
-from tf_memsafe.split.liveness import estimate_peak
+from tf_memsafe.split.demand import LoopPlan
+from tf_memsafe.split.liveness import estimate_peak, is_stored
 from tf_memsafe.split.loop import write_loops
 from tf_memsafe.split.program import Program
 
@@ -69,16 +70,10 @@ def plans(graph: Graph, room: int) -> Iterator[Plan]:
 
 def make_plan(graph: Graph, threshold: int) -> Plan:
     """The plan in which no value above `threshold` bytes exists whole, unless it has to."""
-    pinned = uncuttable(graph, threshold)
-    while True:
-        program = Program(graph, threshold, pinned)
-        try:
-            demand = Demand(program, choose_cuts(program))
-        except BlockedError as blocked:
-            pinned[blocked.value] = blocked.user
-            continue
-        blockers = tuple(Blocker(value, user) for value, user in pinned.items())
-        return Plan(graph, tuple(demand.loops), blockers)
+    program = Program(graph, threshold, uncuttable(graph, threshold))
+    demand, resolved = resolve(program, choose_cuts(program))
+    blockers = tuple(Blocker(value, user) for value, user in resolved.pinned.items())
+    return Plan(graph, tuple(demand.loops), blockers)
 
 
 def uncuttable(graph: Graph, threshold: int) -> dict[Node, Node]:
@@ -98,7 +93,8 @@ def uncuttable(graph: Graph, threshold: int) -> dict[Node, Node]:
 
 def write_plan(plan: Plan, limit: int) -> SplitGraph:
     """The plan with the largest useful chunks whose estimated peak is within `limit` bytes."""
-    wanted = [preferred_chunk(loop) for loop in plan.loops]
+    used_by = users(topological(plan.graph.outputs))
+    wanted = [preferred_chunk(loop, used_by) for loop in plan.loops]
     while True:
         split = with_chunks(plan, wanted)
         if split.estimate <= limit or all(chunk == 1 for chunk in wanted):
@@ -115,9 +111,10 @@ def with_chunks(plan: Plan, chunks: Sequence[int]) -> SplitGraph:
     return SplitGraph(plan, even, graph, estimate_peak(graph))
 
 
-def preferred_chunk(loop: LoopPlan) -> int:
-    """Steps whose largest tensor takes about CHUNK_BYTES."""
-    largest = max((node.type.bytes for node in loop.streamed), default=0)
+def preferred_chunk(loop: LoopPlan, used_by: Mapping[Node, Sequence[Node]]) -> int:
+    """Steps whose largest stored tensor takes about CHUNK_BYTES."""
+    stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
+    largest = max((node.type.bytes for node in stored or loop.streamed), default=0)
     return max(1, min(loop.steps, CHUNK_BYTES * loop.steps // max(1, largest)))
 
 

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Fusion
 from tf_memsafe.hlo.ops.structure import is_splat
 from tf_memsafe.hlo.order import topological, users
 
-
-def exists_whole(node: Node) -> bool:
-    """Whether the value is there before the program starts."""
-    return node.name == "parameter" or (node.name == "constant" and not is_splat(node))
+NO_PINS: Mapping[Node, Node] = MappingProxyType({})
 
 
 class Program:
     """A graph, a size above which a value is not to exist whole, and the exceptions to that.
 
-    threshold: bytes. pinned: values that have to exist whole, however large.
+    threshold: bytes. pinned: values that have to exist whole however large, each with the user
+    that needs it so.
     """
 
-    def __init__(self, graph: Graph, threshold: int, pinned: Collection[Node] = ()) -> None:
+    def __init__(self, graph: Graph, threshold: int, pinned: Mapping[Node, Node] = NO_PINS) -> None:
         self.graph = graph
         self.threshold = threshold
-        self.pinned = frozenset(pinned)
+        self.pinned = pinned
         self.nodes = topological(graph.outputs)
-        whole = {*graph.outputs, *self.pinned}
+        self.existing = _existing(self.nodes)
         self.streamed = frozenset(
             node
             for node in self.nodes
-            if node.type.bytes > threshold and node not in whole and not exists_whole(node)
+            if node.type.bytes > threshold
+            and node not in graph.outputs
+            and node not in pinned
+            and node not in self.existing
         )
+
+    def with_pin(self, value: Node, user: Node) -> Program:
+        """The same program, but that `value` exists whole, for `user`."""
+        return Program(self.graph, self.threshold, {**self.pinned, value: user})
 
     @cached_property
     def position(self) -> dict[Node, int]:
@@ -50,7 +56,7 @@ class Program:
         for node in self.nodes:
             made_of_virtual = all(operand in found for operand in node.dependencies)
             fused = node.op.fusion is Fusion.LOOP or node.name == "constant"
-            if fused and made_of_virtual and not exists_whole(node):
+            if fused and made_of_virtual and node not in self.existing:
                 found.add(node)
         return frozenset(found)
 
@@ -66,3 +72,13 @@ class Program:
             if any(user in self.streamed or user in above for user in self.users[node]):
                 above.add(node)
         return frozenset((below & above) - self.streamed)
+
+
+def _existing(nodes: list[Node]) -> frozenset[Node]:
+    """The values that are there before the program starts, and the same in another shape."""
+    found: set[Node] = set()
+    for node in nodes:
+        given = node.name == "parameter" or (node.name == "constant" and not is_splat(node))
+        if given or (node.name == "reshape" and node.operands[0] in found):
+            found.add(node)
+    return frozenset(found)

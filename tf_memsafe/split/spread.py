@@ -25,6 +25,11 @@ class Spread:
     cuts: dict[Node, Cut]
     violations: list[Violation] = field(default_factory=list)
 
+    @property
+    def hindrance(self) -> int:
+        """Bytes that would have to exist whole for this to work."""
+        return sum({v.value: v.value.type.bytes for v in self.violations}.values())
+
 
 def spread(program: Program, seed: Node, axis: int, taken: dict[Node, Cut]) -> Spread:
     """Cuts `seed` along `axis` and lets the choice reach its operands and users.

@@ -87,9 +87,10 @@ def _infer_element(
     return operands[0].results[attributes["index"]]
 
 
-def _slice_element(_node: Node, cut: Cut) -> tuple[Cut | None, ...]:
-    """The results of one op are cut alike."""
-    return (cut,)
+def _slice_element(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
+    """The results of one op are cut alike, so they have to have one shape."""
+    shapes = {result.shape for result in node.operands[0].results}
+    return (cut,) if len(shapes) == 1 else None
 
 
 register(

@@ -1,0 +1,46 @@
+"""Naive programs that are too large for a small limit until they are cut, and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+LIMIT = 40_000
+"""Bytes: `kernel` of POINTS needs 89 kB as it is written, 80 kB of them for the matrix."""
+
+COUNT = 100
+POINTS = np.random.default_rng(0).normal(size=(COUNT, 3))
+WEIGHTS = np.random.default_rng(1).normal(size=(COUNT, 4))
+
+
+def kernel(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """The Gaussian kernel matrix of the rows of x, times v."""
+    distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
+    return tf.exp(-distances) @ v
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    return tf.function(function, jit_compile=True, **options)
+
+
+def tensors(*arrays: np.ndarray) -> list[tf.Tensor]:
+    return [tf.constant(array) for array in arrays]
+
+
+def points_and_weights() -> list[tf.Tensor]:
+    """New tensors of POINTS and WEIGHTS, in f64."""
+    return tensors(POINTS, WEIGHTS)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Asserts that two results have the same structure, types and, but for rounding, numbers."""
+    tf.nest.assert_same_structure(found, expected)
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        if other is None:
+            assert one is None
+        else:
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)

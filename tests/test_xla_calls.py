@@ -1,0 +1,269 @@
+"""The private TensorFlow API about calls of concrete functions is as `xla.py` takes it to be."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.programs import compiled
+from tf_memsafe import xla
+from tf_memsafe.xla import ConcreteFunction
+
+ORIGINAL = ConcreteFunction._call_flat
+F64 = tf.float64
+
+
+# --- what a concrete function says of itself ---
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({"jit_compile": True}, True), ({"jit_compile": False}, False), ({}, False)],
+    ids=str,
+)
+def test_must_compile(options: dict[str, bool], expected: bool) -> None:
+    concrete = tf.function(tf.square, **options).get_concrete_function(tf.TensorSpec([2]))
+    assert xla.must_compile(concrete) is expected
+
+
+def test_name_of() -> None:
+    class Model(tf.Module):
+        @tf.function
+        def __call__(self, x: tf.Tensor) -> tf.Tensor:
+            return x
+
+        @tf.function
+        def step_2(self, x: tf.Tensor) -> tf.Tensor:
+            return x
+
+    model, spec = Model(), tf.TensorSpec([2])
+    functions = [model.__call__, model.step_2, tf.function(lambda x: x)]
+    names = [xla.name_of(function.get_concrete_function(spec)) for function in functions]
+    assert names == ["__call__", "step_2", "<lambda>"]
+
+
+def test_result_specs_are_the_users_results_alone() -> None:
+    concrete = compiled(
+        lambda x: {"sum": tf.reduce_sum(x), "rest": [None, x > 0]}
+    ).get_concrete_function(tf.TensorSpec([None, 3]))
+    with tf.GradientTape() as tape:  # TensorFlow may add what a gradient needs to the outputs
+        x = tf.ones([2, 3])
+        tape.watch(x)
+        concrete(x)
+    found = [(spec.shape.as_list(), spec.dtype) for spec in xla.result_specs(concrete)]
+    assert found == [([None, 3], tf.bool), ([], tf.float32)]
+
+
+def test_variable_updates_are_extra_outputs() -> None:
+    count, other = tf.Variable(0.0), tf.Variable(tf.zeros([2]))
+
+    def function(x: tf.Tensor) -> tf.Tensor:
+        other.assign(x + other)
+        count.assign_add(1.0)
+        return x * 2
+
+    concrete = compiled(function).get_concrete_function(tf.TensorSpec([2]))
+    updates = xla.variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])]))
+    handles = {id(count.handle): "count", id(other.handle): "other"}
+    captured = [handles[id(tensor)] for tensor in concrete.captured_inputs]
+    assert sorted(updates) == [1, 2]
+    assert [captured[parameter - 1] for parameter in sorted(updates.values())] == captured
+
+
+def test_an_update_without_results_is_the_only_output() -> None:
+    count = tf.Variable(0.0)
+    concrete = compiled(lambda: [count.assign_add(1.0), None][1]).get_concrete_function()
+    assert xla.variable_updates(xla.hlo_module(concrete, [])) == {0: 0}
+
+
+def test_no_updates() -> None:
+    concrete = compiled(tf.square).get_concrete_function(tf.TensorSpec([2]))
+    assert xla.variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])])) == {}
+
+
+# --- calls ---
+
+
+def test_call_flat_is_the_call() -> None:
+    offset = tf.constant(3.0)
+    concrete = compiled(lambda x: {"shifted": x + offset}).get_concrete_function(tf.TensorSpec([]))
+    found = xla.call_flat(concrete, [tf.constant(1.0)], concrete.captured_inputs)
+    assert {name: value.numpy() for name, value in found.items()} == {"shifted": 4.0}
+
+
+def test_call_inference_has_flat_results_and_no_gradient() -> None:
+    concrete = compiled(lambda x: {"twice": 2 * x, "none": None}).get_concrete_function(
+        tf.TensorSpec([])
+    )
+    x = tf.constant(1.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        (twice,) = xla.call_inference(concrete, [x])
+    assert twice.numpy() == 3
+    assert tape.gradient(twice, x) is None
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+def test_pack_outputs_restores_the_structure() -> None:
+    def function(x: tf.Tensor) -> Any:
+        return Pair(x + 1, {"b": [None, x + 2], "a": (x + 3,)})
+
+    concrete = compiled(function).get_concrete_function(tf.TensorSpec([]))
+    flat = xla.call_inference(concrete, [tf.constant(0.0)])
+    packed = xla.pack_outputs(concrete, flat)
+    assert packed == Pair(1, {"b": [None, 2], "a": (3,)})
+    assert type(packed) is Pair
+
+
+def test_intercepted_calls_bring_arguments_and_captures() -> None:
+    seen: list[Any] = []
+    offset = tf.constant(3.0)
+    function = compiled(lambda x, factor=2.0: factor * x + offset)
+
+    def replacement(concrete: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
+        seen.append((len(tensor_inputs), captured_inputs[0] is offset))
+        return xla.call_flat(concrete, tensor_inputs, captured_inputs)
+
+    xla.intercept_calls(replacement)
+    try:
+        results = [function(tf.constant(1.0)), function(1.0), function(x=tf.constant(2.0))]
+    finally:
+        xla.release_calls()
+    assert [result.numpy() for result in results] == [5, 5, 7]
+    assert seen == [(1, True), (0, True), (1, True)]
+
+
+def test_released_calls_go_to_the_very_same_method() -> None:
+    xla.intercept_calls(lambda *_: None)
+    assert ConcreteFunction._call_flat is not ORIGINAL
+    xla.release_calls()
+    assert ConcreteFunction._call_flat is ORIGINAL
+
+
+# --- is_watched ---
+
+
+def watched(function: Any, *arguments: tf.Tensor) -> bool:
+    concrete = function.get_concrete_function(*arguments)
+    return xla.is_watched([*arguments, *concrete.captured_inputs], concrete)
+
+
+def test_only_what_a_tape_would_record_is_watched() -> None:
+    x, y, function = tf.constant(1.0), tf.constant(1.0), compiled(lambda x: 2 * x)
+    function.get_concrete_function(x)
+    assert not watched(function, x)
+    with tf.GradientTape() as tape:
+        assert not watched(function, x)
+        tape.watch(x)
+        assert watched(function, x)
+        assert not watched(function, y)
+        with tape.stop_recording():
+            assert not watched(function, x)
+    assert not watched(function, x)
+
+
+@pytest.mark.parametrize(
+    ("trainable", "automatic", "expected"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+)
+def test_variables_are_watched_as_by_tensorflow(
+    trainable: bool, automatic: bool, expected: bool
+) -> None:
+    variable = tf.Variable(2.0, trainable=trainable)
+    function = compiled(lambda: 2 * variable)
+    function.get_concrete_function()
+    with tf.GradientTape(watch_accessed_variables=automatic) as tape:
+        assert watched(function) is expected
+    assert [id(v) for v in tape.watched_variables()] == [id(variable)] * expected
+
+
+def test_forward_accumulators_watch_too() -> None:
+    x, function = tf.constant(1.0), compiled(lambda x: 2 * x)
+    function.get_concrete_function(x)
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
+        assert watched(function, x)
+
+
+# --- flat_specs ---
+
+
+def copy(structure: Any) -> Any:
+    """The tensors among the leaves, copied, so that a trace has something to do."""
+    return [tf.identity(leaf) for leaf in tf.nest.flatten(structure) if tf.is_tensor(leaf)]
+
+
+def two(x: Any, y: Any) -> Any:
+    return copy((x, y))
+
+
+def keyword_only(a: Any, *, z: Any, b: Any = 2.0) -> Any:
+    return copy((a, b, z))
+
+
+def any_keywords(a: Any, **others: Any) -> Any:
+    return copy((a, others))
+
+
+def any_arguments(*arguments: Any) -> Any:
+    return copy(arguments)
+
+
+V2, V3, V4 = (tf.zeros([size]) for size in (2, 3, 4))
+S5 = tf.TensorSpec([5], F64)
+
+SHAPES: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], list[list[int]]]] = [
+    (two, (V2, V3), {}, [[2], [3]]),
+    (two, (V2,), {"y": V3}, [[2], [3]]),
+    (two, (), {"y": V3, "x": V2}, [[2], [3]]),
+    (two, (V2, 3.0), {}, [[2]]),
+    (two, (3, S5), {}, [[5]]),
+    (two, (np.zeros([2, 2]), np.float32(1)), {}, [[2, 2], []]),
+    (two, ({"b": V2, "a": [V3, None]}, Pair(S5, 1)), {}, [[3], [2], [5]]),
+    (keyword_only, (V2,), {"z": V3, "b": V4}, [[2], [4], [3]]),
+    (keyword_only, (V2,), {"z": V3}, [[2], [3]]),
+    (any_keywords, (V2,), {"z": V3, "b": S5}, [[2], [5], [3]]),
+    (any_arguments, (V2, [V3, V4]), {}, [[2], [3], [4]]),
+    (partial(two, V2), (V3,), {}, [[3]]),
+]
+
+
+@pytest.mark.parametrize(("function", "args", "kwargs", "expected"), SHAPES)
+def test_flat_specs_are_in_the_order_of_the_inputs(
+    function: Any, args: Any, kwargs: Any, expected: list[list[int]]
+) -> None:
+    concrete = compiled(function, autograph=False).get_concrete_function(*args, **kwargs)
+    specs = xla.flat_specs(concrete, args, kwargs)
+    assert [spec.shape.as_list() for spec in specs] == expected
+    traced = concrete.inputs[: len(specs)]
+    assert [(spec.dtype, spec.shape) for spec in specs] == [(t.dtype, t.shape) for t in traced]
+
+
+SIGNATURE = [tf.TensorSpec([None, 3], F64), {"weights": tf.TensorSpec([None])}]
+
+
+def test_arguments_fill_the_unknown_dimensions_of_a_signature() -> None:
+    concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
+    specs = xla.flat_specs(concrete, (np.zeros([7, 3]), {"weights": V2}), {})
+    assert specs == [tf.TensorSpec([7, 3], F64), tf.TensorSpec([2])]
+    specs = xla.flat_specs(concrete, (tf.TensorSpec([8, 3], F64),), {"y": {"weights": V2}})
+    assert specs == [tf.TensorSpec([8, 3], F64), tf.TensorSpec([2])]
+
+
+def test_arguments_of_other_shapes_are_refused() -> None:
+    concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
+    with pytest.raises(ValueError, match="not compatible"):
+        xla.flat_specs(concrete, (np.zeros([7, 4]), {"weights": V2}), {})
+
+
+def test_lists_stand_for_the_tensors_of_a_signature() -> None:
+    concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
+    specs = xla.flat_specs(concrete, ([[1.0, 2.0, 3.0]], {"weights": [1.0, 2.0]}), {})
+    assert specs == [tf.TensorSpec([1, 3], F64), tf.TensorSpec([2])]
