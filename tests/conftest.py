@@ -48,8 +48,8 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[proof.Proof]:
     """What each function that was held to a limit came to, in order: one for each signature."""
     found: list[proof.Proof] = []
 
-    def prove(*arguments: Any) -> proof.Proof:
-        found.append(proof.prove(*arguments))
+    def prove(*arguments: Any, **options: Any) -> proof.Proof:
+        found.append(proof.prove(*arguments, **options))
         return found[-1]
 
     # The public name `tf_memsafe.function` hides the module of that name.

@@ -39,8 +39,8 @@ def assert_same(found: Any, expected: Any) -> None:
     """Asserts that two results have the same structure, types and, but for rounding, numbers."""
     tf.nest.assert_same_structure(found, expected)
     for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
-        if other is None:
-            assert one is None
+        if one is None or other is None:
+            assert one is other
         else:
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)

@@ -94,7 +94,13 @@ def test_captured_tensors_and_variables(rewritten_runs: Runs) -> None:
 
 
 def test_large_constants(rewritten_runs: Runs) -> None:
-    check(compiled(lambda v: kernel(tf.constant(POINTS), v)), WEIGHTS, runs=rewritten_runs)
+    others = np.random.default_rng(2).normal(size=(800, 3))  # 19 kB, of a matrix of 640 kB
+
+    def nearest(x: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_min(tf.reduce_sum(tf.abs(x[:, None] - tf.constant(others)), -1), 1)
+
+    check(compiled(nearest), POINTS, runs=rewritten_runs)
+    assert rewritten_runs[0].constants[0].shape == others.shape
 
 
 def test_no_arguments(rewritten_runs: Runs) -> None:

@@ -27,7 +27,13 @@ class BufferAssignment:
     """What a compiled function needs at once, as XLA itself lays it out."""
 
     allocations: tuple[Allocation, ...]
-    timeline: tuple[HeapEvent, ...]
+    timeline: tuple[HeapEvent, ...] = ()
+    exact: bool = True
+
+    @classmethod
+    def estimated(cls, peak: int) -> BufferAssignment:
+        """A stand-in for where nothing is compiled, because a bound settles the question."""
+        return cls((Allocation(peak, "estimate"),), exact=False)
 
     @property
     def peak(self) -> int:

@@ -22,15 +22,21 @@ Values = Sequence[tf.Tensor]
 class LimitedFunction:
     """A concrete function that keeps to a limit, or says why it cannot.
 
-    specs: the fully defined type of each argument. limit: in bytes.
+    specs: the fully defined type of each argument. limit: in bytes. assigns: whether calls assign
+    the variables that the function assigns; its gradient, which computes it again, does not.
     """
 
     def __init__(
-        self, function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
+        self,
+        function: ConcreteFunction,
+        specs: Sequence[tf.TensorSpec],
+        limit: int,
+        assigns: bool = True,
     ) -> None:
         self.function = function
         self.specs = list(specs)
         self.limit = limit
+        self._assigns = assigns
         self._lock = threading.RLock()
         self._warned: set[str] = set()
 
@@ -47,6 +53,11 @@ class LimitedFunction:
         ]
 
     # --- what is known before the first call ---
+
+    @property
+    def is_known(self) -> bool:
+        """Whether XLA can compile the function and every op of it is known."""
+        return self.proof is not None and self.proof.problem is None
 
     @property
     def runs_as_written(self) -> bool:
@@ -87,7 +98,7 @@ class LimitedFunction:
         """What came of holding the function to its limit; None if XLA cannot compile it."""
         with self._lock:
             try:
-                return prove(self.function, self.specs, self.limit)
+                return prove(self.function, self.specs, self.limit, bound_is_enough=True)
             except XlaCompileError as error:
                 self._warn(str(error))
                 return None
@@ -103,10 +114,12 @@ class LimitedFunction:
         """The function's flat results; `watched` says whether a tape records the call."""
         if not watched:
             return self._run(values)
+        # Traced here, as by TensorFlow: where a gradient is asked for, recording may be stopped.
+        backward = self._backward
 
         @tf.custom_gradient
         def run(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
-            return self._run(inputs), lambda *upstream: self._gradients(inputs, upstream)
+            return self._run(inputs), lambda *upstream: self._gradients(backward, inputs, upstream)
 
         return list(tf.nest.flatten(run(*values)))
 
@@ -114,8 +127,8 @@ class LimitedFunction:
         proof = self.proof
         assert proof is not None
         outputs = self._executable(values)
-        for output, parameter in proof.updates:
-            self._variable(parameter).assign(outputs[output])
+        for output, parameter in proof.updates if self._assigns else ():
+            self._variable(parameter).assign(outputs[output], read_value=False)
         return outputs[: len(self.result_specs)]
 
     @cached_property
@@ -163,10 +176,11 @@ class LimitedFunction:
 
     # --- gradients ---
 
-    def _gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
-        backward = self._backward
+    def _gradients(
+        self, backward: _BackwardFunction, inputs: Values, upstream: Values
+    ) -> list[tf.Tensor | None]:
         results = zip(self.result_specs, upstream, strict=True)
-        known = [gradient for result, gradient in results if _is_differentiable(result)]
+        known = [tf.convert_to_tensor(g) for result, g in results if _is_differentiable(result)]
         found = iter(backward(inputs, known))
         return [next(found) if has_gradient else None for has_gradient in backward.connected]
 
@@ -194,9 +208,17 @@ class _BackwardFunction:
             if spec.dtype != tf.resource
         ]
         upstream = [spec for spec in forward.result_specs if _is_differentiable(spec)]
-        traced = tf.function(self._trace, jit_compile=True, autograph=False)
-        concrete = traced.get_concrete_function(explicit, upstream)
-        self._limited = LimitedFunction(concrete, [*explicit, *upstream], forward.limit)
+        concrete = self._traced(explicit, upstream)
+        specs = [*explicit, *upstream]
+        self._limited = LimitedFunction(concrete, specs, forward.limit, assigns=False)
+
+    def _traced(self, *specs: list[tf.TensorSpec]) -> ConcreteFunction:
+        def gradient(explicit: list[tf.Tensor], upstream: list[tf.Tensor]) -> list[tf.Tensor]:
+            return self._trace(explicit, upstream)
+
+        gradient.__name__ = f"gradient_of_{xla.name_of(self._forward.function)}"
+        function = tf.function(gradient, jit_compile=True, autograph=False)
+        return function.get_concrete_function(*specs)
 
     def _trace(self, explicit: list[tf.Tensor], upstream: list[tf.Tensor]) -> list[tf.Tensor]:
         function = self._forward.function
@@ -227,19 +249,35 @@ class _BackwardFunction:
         return forward.variables.get(id(placeholder), tensor)
 
     def __call__(self, inputs: Values, upstream: Values) -> list[tf.Tensor]:
-        limited = self._limited
-        forward = self._forward
-        explicit = [
-            value for value, variable in zip(inputs, self._is_variable, strict=True) if not variable
-        ]
-        frozen = {
-            id(forward.variables[id(placeholder)].handle): value
-            for placeholder, value in zip(forward.function.inputs, inputs, strict=True)
-            if id(placeholder) in forward.variables
-        }
-        captured = [frozen.get(id(t), t) for t in limited.function.captured_inputs]
-        values = [*explicit, *upstream, *captured]
+        values, limited = self._values(inputs, upstream), self._limited
+        if not limited.is_known and limited.runs_as_written:  # which warns of the reason
+            return self._run_as_written(values)
         return limited(values, xla.is_watched(values, limited.function))
+
+    def _values(self, inputs: Values, upstream: Values) -> list[tf.Tensor]:
+        """What the gradient takes, with variables as they were at the forward call."""
+        pairs = zip(inputs, self._is_variable, strict=True)
+        explicit = [value for value, is_variable in pairs if not is_variable]
+        variables = self._forward.variables
+        frozen = {
+            id(variables[id(placeholder)].handle): value
+            for placeholder, value in zip(self._forward.function.inputs, inputs, strict=True)
+            if id(placeholder) in variables
+        }
+        now = self._limited.values([*explicit, *upstream])
+        handles = [None] * len(self._limited.specs) + self._limited.function.captured_inputs
+        return [frozen.get(id(t), value) for t, value in zip(handles, now, strict=True)]
+
+    def _run_as_written(self, values: Values) -> list[tf.Tensor]:
+        """TensorFlow's own gradient; it reads, and assigns, copies of the variables."""
+        function, count = self._limited.function, len(self._limited.specs)
+        placeholders = function.inputs[count:]
+        captured = [
+            tf.Variable(value) if placeholder.dtype == tf.resource else value
+            for placeholder, value in zip(placeholders, values[count:], strict=True)
+        ]
+        handles = [c.handle if isinstance(c, tf.Variable) else c for c in captured]
+        return list(tf.nest.flatten(xla.call_flat(function, values[:count], handles)))
 
 
 def _is_differentiable(tensor: tf.Tensor | tf.TensorSpec | tf.Variable) -> bool:

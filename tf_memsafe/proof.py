@@ -25,7 +25,15 @@ from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
-from tf_memsafe.split.plan import Plan, SplitGraph, plans, with_chunks, write_plan
+from tf_memsafe.split.liveness import bound_peak, estimate_peak
+from tf_memsafe.split.plan import (
+    Blocker,
+    SplitGraph,
+    plans,
+    unavoidable,
+    with_chunks,
+    write_plan,
+)
 from tf_memsafe.xla import ConcreteFunction
 
 MOST_COMPILES = 4
@@ -55,6 +63,7 @@ class Proof:
     graph: the program as read; None if it could not be (`problem` says why).
     before: its buffers as the user wrote it. updates: the variables' parameters, by extra output.
     split, executable: the best program found and its plan; None where none was needed or possible.
+    blockers: what could not be cut.
     """
 
     limit: int | None
@@ -64,7 +73,7 @@ class Proof:
     updates: tuple[tuple[int, int], ...] = ()
     split: SplitGraph | None = None
     executable: Executable | None = None
-    plan: Plan | None = None
+    blockers: tuple[Blocker, ...] = ()
     problem: str | None = None
 
     @property
@@ -87,24 +96,47 @@ class Proof:
         )
 
 
-def prove(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
+def prove(
+    function: ConcreteFunction,
+    specs: Sequence[tf.TensorSpec],
+    limit: int | None,
+    bound_is_enough: bool = False,
+) -> Proof:
     """Holds the function, for arguments of these shapes, to `limit` bytes.
+
+    bound_is_enough: take the function to fit, uncompiled, if an upper bound of its peak is within
+    the limit; `before` is then that bound.
 
     Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
     """
-    module = xla.hlo_module(function, specs)
-    proof = Proof(limit, xla.measure(function, specs))
     try:
-        graph = simplify(read(module))
-        verify(graph)
+        proof = _read(function, specs, limit)
     except UnsupportedOpError as error:
-        return replace(proof, problem=str(error))
+        return Proof(limit, xla.measure(function, specs), problem=str(error))
+    graph = proof.graph
+    if graph is None or limit is None:
+        return replace(proof, before=xla.measure(function, specs))
+    if bound_is_enough and (bound := bound_peak(graph)) <= limit:
+        return replace(proof, before=BufferAssignment.estimated(bound))
+    if blockers := unavoidable(graph, limit):
+        # XLA can take hours over a program of this size, and it could not run it.
+        before = BufferAssignment.estimated(estimate_peak(graph))
+        return replace(proof, before=before, blockers=blockers)
+    proof = replace(proof, before=xla.measure(function, specs))
+    return proof if proof.fits_as_written else _search(proof, graph, limit)
+
+
+def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
+    """The proof so far: the graph, or why there is none."""
+    module = xla.hlo_module(function, specs)
+    graph = simplify(read(module))
+    verify(graph)
     graph, constants = lift_large_constants(graph)
     updates = tuple(xla.variable_updates(module).items())
+    unknown = BufferAssignment.estimated(0)
     if len(graph.outputs) != len(xla.result_specs(function)) + len(updates):
-        return replace(proof, problem="it has results that are neither returned nor assigned")
-    proof = replace(proof, graph=graph, constants=constants, updates=updates)
-    return proof if proof.fits_as_written else _search(proof, graph, limit or 0)
+        return Proof(limit, unknown, problem="it has results that are not returned or assigned")
+    return Proof(limit, unknown, graph, constants, updates)
 
 
 def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
@@ -123,7 +155,9 @@ def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
     executable = compile_graph(split.graph, proof.constants)
     peak = executable.buffers.peak
     if peak < proof.smallest_peak:
-        proof = replace(proof, split=split, plan=split.plan, executable=executable)
+        proof = replace(
+            proof, split=split, blockers=split.plan.blockers, executable=executable
+        )
     return peak, proof
 
 

@@ -136,9 +136,10 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     """The text of the MemoryLimitError for a proof that did not come out."""
     report = report_on(proof, function)
     limit, smallest = report.memory_limit or 0, report.peak_after
-    argument_bytes = proof.before.bytes_of("argument")
+    argument_bytes = sum(type_.bytes for type_ in proof.graph.types) if proof.graph else 0
+    about = "" if proof.before.exact else "about "
     lines = [
-        f"{report.name} needs at least {format_bytes(smallest)} ({smallest:,} bytes) at once, more "
+        f"{report.name} needs at least {about} {format_bytes(smallest)} ({smallest:,} bytes) at once, more "
         f"than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
     ]
     if argument_bytes > limit:
@@ -154,7 +155,12 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
 
 
 def _program_nodes(proof: Proof) -> list[Node]:
-    return topological(proof.graph.outputs) if proof.graph else []
+    """The nodes of the program as read: large constants are what they were."""
+    if proof.graph is None:
+        return []
+    first = len(proof.graph.parameters) - len(proof.constants)
+    lifted = dict(zip(proof.graph.parameters[first:], proof.constants, strict=True))
+    return [lifted.get(node, node) for node in topological(proof.graph.outputs)]
 
 
 def _largest(nodes: Iterable[Node], graph: tf.Graph) -> list[Tensor]:
@@ -188,12 +194,11 @@ def _streamed(loop: LoopPlan, graph: tf.Graph) -> tuple[Tensor, ...]:
 
 def _blockers(proof: Proof, graph: tf.Graph) -> Iterator[Blocker]:
     """The blocked values that are large enough to matter, largest first."""
-    blocked = proof.split.plan.blockers if proof.split else ()
-    for blocker in sorted(blocked, key=lambda blocker: -blocker.value.type.bytes):
+    for blocker in sorted(proof.blockers, key=lambda blocker: -blocker.value.type.bytes):
         own = blocker.user is blocker.value
         user = _tensor(blocker.user, graph)
-        needs = "no axis of it can be computed alone" if own else "needs it whole"
-        yield Blocker(_tensor(blocker.value, graph), f"{user.op} {needs}" + _at(user))
+        needs = ": no axis of it can be computed alone" if own else " needs it whole"
+        yield Blocker(_tensor(blocker.value, graph), f"{user.op}{needs}{_at(user)}")
 
 
 def _at(user: Tensor) -> str:

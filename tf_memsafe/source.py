@@ -43,7 +43,7 @@ def locate(graph: tf.Graph, node: Node) -> SourceLine | None:
     operation = xla.find_operation(graph, node.source.op_name)
     if operation is None:
         return None
-    for frame in reversed(operation.traceback):
+    for frame in reversed(operation.traceback or ()):  # a loaded function has none
         if not is_library(frame.filename):
             return SourceLine(frame.filename, frame.lineno, node.source.op_type)
     return None

@@ -6,26 +6,24 @@ import tensorflow as tf
 
 from tests.corpus.calls import boolean, call, double, gradients_of, integer, real
 
-Tensor = tf.Tensor
 
-
-def _power_iteration(matrix: Tensor, vector: Tensor) -> Tensor:
-    def step(i: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def _power_iteration(matrix: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
+    def step(i: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         v = tf.linalg.matvec(matrix, v)
         return i + 1, v / tf.norm(v)
 
     return tf.while_loop(lambda i, _: i < 5, step, (0, vector), maximum_iterations=5)[1]
 
 
-def _collatz(number: Tensor) -> tuple[Tensor, Tensor]:
-    def step(n: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+def _collatz(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def step(n: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return tf.where(n % 2 == 0, n // 2, 3 * n + 1), count + 1
 
     return tf.while_loop(lambda n, _: n > 1, step, (number + 5, 0))
 
 
-def _nested_loops(x: Tensor) -> Tensor:
-    def outer(i: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+def _nested_loops(x: tf.Tensor) -> tf.Tensor:
+    def outer(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         inner = tf.while_loop(
             lambda j, _: j < 3, lambda j, t: (j + 1, t + x * tf.cast(i, x.dtype)), (0, total)
         )
@@ -34,32 +32,32 @@ def _nested_loops(x: Tensor) -> Tensor:
     return tf.while_loop(lambda i, _: i < 4, outer, (0, tf.zeros_like(x)))[1]
 
 
-def _loop_with_a_branch(x: Tensor) -> Tensor:
-    def step(i: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+def _loop_with_a_branch(x: tf.Tensor) -> tf.Tensor:
+    def step(i: tf.Tensor, t: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return i + 1, tf.cond(i % 2 == 0, lambda: t + x, lambda: t * x)
 
     return tf.while_loop(lambda i, _: i < 4, step, (0, x))[1]
 
 
-def _array(x: Tensor) -> Tensor:
+def _array(x: tf.Tensor) -> tf.Tensor:
     array = tf.TensorArray(x.dtype, 4, element_shape=x.shape)
     for i in range(4):
         array = array.write(i, x * float(i))
     return array.stack()
 
 
-def _rnn(inputs: Tensor, weights: Tensor) -> Tensor:
+def _rnn(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     start = tf.zeros_like(inputs[0])
     return tf.scan(lambda h, x: tf.tanh(tf.linalg.matvec(weights, h) + x), inputs, start)
 
 
 @tf.function
-def _inner(x: Tensor) -> Tensor:
+def _inner(x: tf.Tensor) -> tf.Tensor:
     return tf.sin(x) + 1
 
 
 @tf.custom_gradient
-def _straight_through(x: Tensor) -> tuple[Tensor, object]:
+def _straight_through(x: tf.Tensor) -> tuple[tf.Tensor, object]:
     return tf.round(x), lambda upstream: upstream
 
 
@@ -67,7 +65,7 @@ FLAG = boolean()
 MATRIX, VECTOR = double(4, 4, low=0.1), double(4, low=0.1)
 
 
-def _jacobian(x: Tensor) -> Tensor:
+def _jacobian(x: tf.Tensor) -> tf.Tensor:
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.sin(x) * tf.reduce_sum(x)

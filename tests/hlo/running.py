@@ -49,7 +49,7 @@ def graph_of(function: Callable[..., Any], *arguments: Any) -> Graph:
     """The verified graph of a function of tensors."""
     tensors = [tf.convert_to_tensor(argument) for argument in arguments]
     concrete = tf.function(function, jit_compile=True).get_concrete_function(*tensors)
-    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in concrete.inputs]
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
     graph = read(xla.hlo_module(concrete, specs))
     verify(graph)
     return graph

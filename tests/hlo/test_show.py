@@ -25,7 +25,8 @@ def test_a_line_for_each_node() -> None:
 
 def test_regions_are_indented() -> None:
     (x,) = build.region_parameters([TensorType("f32", (4,))])
-    assert show(Graph((x,), (total(x, adder()), counting_loop(x)[1]))) == (
+    graph = Graph((x,), (total(x, adder()), counting_loop(x)[1]))
+    assert show(graph, lambda _: None) == (
         "graph(%1: f32[4]):\n"
         "  %2 = constant() 0.0 : f32[]  # 4 B\n"
         "  %3 = reduce(%1, %2) dimensions=[0] : f32[]  # 4 B\n"

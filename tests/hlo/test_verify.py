@@ -81,10 +81,7 @@ def foreign_parameter(x: Node) -> Node:
 
 
 def capture_that_is_not_declared(x: Node) -> Node:
-    first = build.emit(
-        "slice", (x,), {"start_indices": (0,), "limit_indices": (1,), "strides": (1,)}
-    )
-    outer = build.reshape(first, ())
+    outer = total(x, adder())
     a, b = build.region_parameters([SCALAR, SCALAR])
     return total(x, Region((a, b), (build.add(build.add(a, b), outer),)))
 
@@ -113,7 +110,7 @@ def branches_that_take_something(x: Node) -> Node:
         (tuple_as_a_tensor, "as if it were one tensor"),
         (element_of_a_tensor, "only one result"),
         (element_that_is_not_there, "index out of range"),
-        (reducer_of_another_dtype, "its region takes"),
+        (reducer_of_another_dtype, "the operands make it tensor<f64>"),
         (reducer_of_one_parameter, "its region takes"),
         (no_reducer, "1 regions, not 0"),
         (foreign_parameter, "belongs to another scope"),

@@ -19,10 +19,6 @@ def lift_large_constants(graph: Graph) -> tuple[Graph, tuple[Node, ...]]:
         for node in topological(graph.outputs)
         if node.name == "constant" and node.type.bytes > LARGEST_WRITTEN and not is_splat(node)
     )
-    first = len(graph.parameters)
-    parameters = tuple(
-        build.parameter(first + index, constant.tensor, "main")
-        for index, constant in enumerate(constants)
-    )
+    parameters = build.region_parameters([constant.tensor for constant in constants])
     outputs = rebuild(graph.outputs, dict(zip(constants, parameters, strict=True)))
     return Graph((*graph.parameters, *parameters), tuple(outputs)), constants

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Graph, Node, Region, Source, make
+from tf_memsafe.hlo.node import Graph, Node, Region, Source, fresh_scope, make
 from tf_memsafe.hlo.op import UnsupportedOpError, by_opcode
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
@@ -69,13 +69,15 @@ def read(module: Any) -> Graph:
     Raises UnsupportedOpError for an instruction without a row.
     """
     reader = _Reader(module)
-    entry = reader.region(module.entry_computation_id, scope="main")
+    entry = reader.region(module.entry_computation_id)
     return Graph(entry.parameters, entry.results)
 
 
 class _Reader:
     def __init__(self, module: Any) -> None:
         self._computations = {computation.id: computation for computation in module.computations}
+        # Nodes of two programs must not merge: each has sources of its own.
+        self._program = fresh_scope()
         self._digests: dict[int, str] = {}
         self._regions: dict[str, Region] = {}
         self._structural: dict[str, Callable[[Any, list[Value]], Value]] = {
@@ -88,9 +90,9 @@ class _Reader:
             "opt-barrier": self._barrier,
         }
 
-    def region(self, computation_id: int, scope: str | None = None) -> Region:
+    def region(self, computation_id: int) -> Region:
         """A computation as a region of its own; equal computations give the same region."""
-        scope = scope or self._digest(computation_id)
+        scope = f"{self._program}.{self._digest(computation_id)}"
         if scope not in self._regions:
             computation = self._computations[computation_id]
             counter = iter(range(1 << 31))

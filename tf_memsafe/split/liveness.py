@@ -21,6 +21,22 @@ def estimate_peak(graph: Graph) -> int:
     return arguments + _peak(graph.outputs, graph.parameters)
 
 
+BOUND_FACTOR = 4
+"""Of a value's bytes: more than the copies and workspaces that XLA adds for any one op."""
+
+
+def bound_peak(graph: Graph) -> int:
+    """Bytes that the graph never needs more of at once: as if nothing were fused or freed."""
+    arguments = sum(parameter.type.bytes for parameter in graph.parameters)
+    return arguments + BOUND_FACTOR * _total(graph.outputs)
+
+
+def _total(results: Sequence[Node]) -> int:
+    nodes = topological(results)
+    inside = sum(_total(region.results) for node in nodes for region in node.regions)
+    return inside + sum(node.type.bytes for node in nodes)
+
+
 def _peak(results: Sequence[Node], known: Collection[Node]) -> int:
     nodes = topological(results, known)
     used_by = users(nodes)

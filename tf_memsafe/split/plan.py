@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tf_memsafe.hlo.node import Graph, Node
-from tf_memsafe.hlo.op import Cut
+from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.choose import choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
@@ -74,6 +74,15 @@ def make_plan(graph: Graph, threshold: int) -> Plan:
     demand, resolved = resolve(program, choose_cuts(program))
     blockers = tuple(Blocker(value, user) for value, user in resolved.pinned.items())
     return Plan(graph, tuple(demand.loops), blockers)
+
+
+def unavoidable(graph: Graph, limit: int) -> tuple[Blocker, ...]:
+    """The values, larger than `limit` bytes, that a library call needs or makes whole."""
+    return tuple(
+        Blocker(value, user)
+        for value, user in uncuttable(graph, limit).items()
+        if user.op.fusion is Fusion.CALL
+    )
 
 
 def uncuttable(graph: Graph, threshold: int) -> dict[Node, Node]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tests.hlo.ops.makers import (
@@ -33,8 +35,12 @@ from tf_memsafe.hlo.op import I32
 from tf_memsafe.hlo.types import TensorType
 
 _compare = lambda x, y: build.compare(x, y, "LT")  # noqa: E731
-_rows = {"edge_padding_low": (0, 1), "edge_padding_high": (0, 2), "interior_padding": (0, 1)}
-_range = {"start_indices": (0, 1), "limit_indices": (4, 5), "strides": (1, 2)}
+_rows: dict[str, Any] = {
+    "edge_padding_low": (0, 1),
+    "edge_padding_high": (0, 2),
+    "interior_padding": (0, 1),
+}
+_range: dict[str, Any] = {"start_indices": (0, 1), "limit_indices": (4, 5), "strides": (1, 2)}
 
 FAMILIES: dict[str, list[Instance]] = {
     "elementwise": [

@@ -69,7 +69,8 @@ def comparator(direction: str, *dtypes: str) -> Region:
     """A region that compares the first two of its parameters; there are two for each dtype."""
     types = [TensorType(dtype) for dtype in dtypes for _ in range(2)]
     parameters = build.region_parameters(types)
-    return Region(parameters, (build.compare(*parameters[:2], direction),))
+    x, y = parameters[:2]
+    return Region(parameters, (build.compare(x, y, direction),))
 
 
 def arg_max() -> Region:

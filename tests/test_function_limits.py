@@ -1,0 +1,179 @@
+"""Functions that cannot be cut to the limit raise, and those that are not understood warn."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import tf_memsafe
+from tests.programs import (
+    LIMIT,
+    POINTS,
+    assert_same,
+    compiled,
+    kernel,
+    points_and_weights,
+)
+from tf_memsafe import MemoryLimitError, MemorySafetyWarning
+from tf_memsafe.hlo import op
+from tf_memsafe.hlo.op import by_opcode
+from tf_memsafe.proof import Executable, Proof
+
+TOO_LITTLE = 8_900
+"""Bytes: the arguments and the result of `kernel` take 8,800."""
+
+
+def error_of(call: Callable[[], Any], limit: int) -> MemoryLimitError:
+    with tf_memsafe.memory_limit(limit), pytest.raises(MemoryLimitError) as caught:
+        call()
+    return caught.value
+
+
+def place_of(function: Callable[..., Any], code: str) -> str:
+    """The file and line of a piece of a function's code."""
+    lines, first = inspect.getsourcelines(function)
+    (offset,) = [index for index, line in enumerate(lines) if code in line]
+    return f"{inspect.getsourcefile(function)}:{first + offset}"
+
+
+# --- MemoryLimitError ---
+
+
+def test_a_limit_that_cannot_be_kept_to() -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    error = error_of(lambda: function(x, v), TOO_LITTLE)
+    assert isinstance(error, tf.errors.ResourceExhaustedError)
+    assert error.memory_limit == TOO_LITTLE
+    assert error.smallest_peak is not None
+    assert TOO_LITTLE < error.smallest_peak <= LIMIT
+    message = str(error)
+    assert message.startswith("kernel needs at least")
+    assert f"{error.smallest_peak:,} bytes" in message
+    assert "8.90 kB (8,900 bytes)" in message
+    assert f"Try a limit of {error.smallest_peak:,} bytes or more" in message
+    assert "tf_memsafe.explain" in message
+
+
+def test_the_smallest_peak_is_a_limit_that_works(rewritten_runs: list[Executable]) -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    smallest = error_of(lambda: function(x, v), TOO_LITTLE).smallest_peak
+    expected = kernel(x, v)
+    with tf_memsafe.memory_limit(smallest):
+        assert_same(function(x, v), expected)
+    assert len(rewritten_runs) == 1
+
+
+def test_a_limit_below_the_arguments() -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    assert "Its arguments alone take 5.60 kB" in str(error_of(lambda: function(x, v), 5_000))
+    assert "Its arguments alone" not in str(error_of(lambda: function(x, v), TOO_LITTLE))
+
+
+def factor(x: tf.Tensor) -> tf.Tensor:
+    covariance = x @ tf.transpose(x) + tf.eye(100, dtype=x.dtype)
+    root = tf.linalg.cholesky(covariance)
+    return tf.reduce_sum(root, 0)
+
+
+def test_the_error_names_what_cannot_be_cut() -> None:
+    function, x = compiled(factor), tf.constant(POINTS)
+    message = str(error_of(lambda: function(x), LIMIT))
+    assert "80.00 kB  f64[100, 100]" in message
+    assert "cholesky" in message
+    assert place_of(factor, "root = ") in message
+    assert "root = tf.linalg.cholesky(covariance)" in message
+
+
+def test_the_error_is_raised_at_each_call_and_changes_nothing(proofs: list[Proof]) -> None:
+    calls = tf.Variable(0)
+
+    @tf.function(jit_compile=True)
+    def function(x: tf.Tensor) -> tf.Tensor:
+        calls.assign_add(1)
+        return factor(x)
+
+    x = tf.constant(POINTS)
+    first, second = (error_of(lambda: function(x), LIMIT) for _ in range(2))
+    assert str(first) == str(second)
+    assert calls.numpy() == 0
+    assert len(proofs) == 1
+    assert function(x).shape == [100]
+    assert calls.numpy() == 1
+
+
+# --- functions that run as the user wrote them ---
+
+
+def warnings_of(call: Callable[[], Any], times: int = 3) -> list[warnings.WarningMessage]:
+    """What several calls under the limit warn of, however often the same."""
+    with warnings.catch_warnings(record=True) as caught, tf_memsafe.memory_limit(LIMIT):
+        warnings.simplefilter("always")
+        for _ in range(times):
+            call()
+    return [warning for warning in caught if warning.category is MemorySafetyWarning]
+
+
+def call_with(function: Any, arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def assert_left_alone(function: Any, *arguments: Any, reason: str) -> None:
+    """Asserts that the function runs as without a limit, and warns once at the line that calls."""
+    expected, found = function(*arguments), []
+    (warning,) = warnings_of(lambda: found.append(call_with(function, arguments)))
+    assert reason in str(warning.message)
+    assert f"{warning.filename}:{warning.lineno}" == place_of(call_with, "return")
+    for result in found:
+        assert_same(result, expected)
+
+
+def test_an_unknown_op_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_opcode("sine")  # all are loaded
+    monkeypatch.delitem(op._by_opcode, "sine")
+    function = compiled(lambda x, v: kernel(tf.sin(x), v))
+    assert_left_alone(
+        function, *points_and_weights(), reason="'sine' (from the TensorFlow op 'Sin'"
+    )
+
+
+def test_a_shape_that_depends_on_data() -> None:
+    function = compiled(lambda x, v: tf.reduce_sum(tf.boolean_mask(kernel(x, v), v[:, 0] > 0), 0))
+    assert_left_alone(function, *points_and_weights(), reason="set-dimension-size")
+
+
+def test_an_unknown_op_in_a_function_that_fits_is_no_reason_to_warn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_opcode("sine")
+    monkeypatch.delitem(op._by_opcode, "sine")
+    function, x = compiled(tf.sin), tf.constant(POINTS)
+    assert warnings_of(lambda: function(x)) == []
+
+
+def test_what_xla_cannot_compile_fails_as_without_a_limit() -> None:
+    function = compiled(lambda x: tf.py_function(tf.sin, [x], tf.float64))
+    x = tf.constant(POINTS)
+    errors: list[str] = []
+
+    def call() -> None:
+        with pytest.raises(tf.errors.OpError) as caught:
+            function(x)
+        errors.append(str(caught.value))
+
+    call()
+    (warning,) = warnings_of(call)
+    assert "XLA cannot compile it" in str(warning.message)
+    assert len(errors) == 4
+    assert all("EagerPyFunc" in error for error in errors)
+
+
+def test_functions_that_are_not_to_be_compiled_are_not_looked_at(proofs: list[Proof]) -> None:
+    function, strings = tf.function(kernel), tf.function(tf.strings.as_string)
+    x, v = points_and_weights()
+    assert warnings_of(lambda: (function(x, v), strings(x))) == []
+    assert proofs == []
