@@ -69,7 +69,7 @@ class LimitedFunction:
         if proof is None or proof.fits_as_written:
             return True
         if proof.problem is not None:
-            self._warn(proof.problem)
+            self.leave(proof.problem)
             return True
         if not proof.fits:
             message = limit_message(proof, self.function)
@@ -88,7 +88,7 @@ class LimitedFunction:
             return self.runs_as_written
         if proof.has_effects:
             if not proof.fits_as_written:
-                self._warn("it draws random numbers, which its gradient cannot draw again")
+                self.leave("it draws random numbers, which its gradient cannot draw again")
             return True
         kept = _tensor_bytes(self.function.graph)
         return kept is not None and kept + proof.before.peak <= self.limit and self.runs_as_written
@@ -100,10 +100,11 @@ class LimitedFunction:
             try:
                 return prove(self.function, self.specs, self.limit, bound_is_enough=True)
             except XlaCompileError as error:
-                self._warn(str(error))
+                self.leave(str(error))
                 return None
 
-    def _warn(self, reason: str) -> None:
+    def leave(self, reason: str) -> None:
+        """Warns, once for each reason, that calls go to the user's function untouched."""
         if reason not in self._warned:
             self._warned.add(reason)
             warn_user(f"tf_memsafe leaves {xla.name_of(self.function)} as it is: {reason}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -17,9 +16,8 @@ from tf_memsafe.function import LimitedFunction
 from tf_memsafe.xla import ConcreteFunction
 
 _lock = threading.RLock()
-_limited: WeakKeyDictionary[ConcreteFunction, dict[Any, LimitedFunction | None]] = (
-    WeakKeyDictionary()
-)
+_LIMITED = "_tf_memsafe"
+"""The attribute of a concrete function that holds its limited functions: they die with it."""
 
 
 class _Hook:
@@ -146,7 +144,11 @@ def _call(
         limited = _for_call(function, tensor_inputs, limit)
     if limited is None:
         return xla.call_flat(function, tensor_inputs, captured_inputs)
-    watched = xla.is_watched([*tensor_inputs, *captured_inputs], function)
+    inputs = [*tensor_inputs, *captured_inputs]
+    watched = xla.is_watched(inputs, function)
+    if watched and xla.has_tangents(inputs):
+        limited.leave("a tf.autodiff.ForwardAccumulator watches it")
+        return xla.call_flat(function, tensor_inputs, captured_inputs)
     if limited.gradient_runs_as_written if watched else limited.runs_as_written:
         return xla.call_flat(function, tensor_inputs, captured_inputs)
     return xla.pack_outputs(function, limited(limited.values(tensor_inputs), watched))
@@ -162,9 +164,7 @@ def _for_call(
     function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: int
 ) -> LimitedFunction | None:
     """The function under this limit for arguments of these shapes; None if it is left alone."""
-    known = _limited.get(function)
-    if known is None:
-        known = _limited.setdefault(function, {})
+    known: dict[Any, LimitedFunction | None] = vars(function).setdefault(_LIMITED, {})
     key = (limit, *(tuple(argument.shape) for argument in arguments))
     if key not in known:
         with _lock:

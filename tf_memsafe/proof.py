@@ -25,6 +25,7 @@ from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
+from tf_memsafe.machine import free_memory
 from tf_memsafe.split.liveness import bound_peak, estimate_peak
 from tf_memsafe.split.plan import (
     Blocker,
@@ -118,8 +119,8 @@ def prove(
         return replace(proof, before=xla.measure(function, specs))
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         return replace(proof, before=BufferAssignment.estimated(bound))
-    if blockers := unavoidable(graph, limit):
-        # XLA can take hours over a program of this size, and it could not run it.
+    if blockers := unavoidable(graph, max(limit, free_memory())):
+        # XLA can take hours to compile a program that this machine could never run.
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
@@ -155,9 +156,7 @@ def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
     executable = compile_graph(split.graph, proof.constants)
     peak = executable.buffers.peak
     if peak < proof.smallest_peak:
-        proof = replace(
-            proof, split=split, blockers=split.plan.blockers, executable=executable
-        )
+        proof = replace(proof, split=split, blockers=split.plan.blockers, executable=executable)
     return peak, proof
 
 

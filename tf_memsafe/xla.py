@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla as tf_xla
 from tensorflow.compiler.xla.service import hlo_pb2
-from tensorflow.python.eager import context, record
+from tensorflow.python.eager import context, forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.ops import gradients_util, resource_variable_ops
 from tensorflow.python.util import nest
@@ -176,6 +176,11 @@ def is_watched(tensors: Sequence[tf.Tensor], function: ConcreteFunction) -> bool
         resource_variable_ops.variable_accessed(variable)
     possible = gradients_util.PossibleTapeGradientTypes(list(tensors))
     return bool(possible != gradients_util.POSSIBLE_GRADIENT_TYPES_NONE)
+
+
+def has_tangents(tensors: Sequence[tf.Tensor]) -> bool:
+    """Whether a tf.autodiff.ForwardAccumulator watches one of the tensors."""
+    return bool(forwardprop_util.pack_tangents(list(tensors)).tangents)
 
 
 def flat_specs(function: ConcreteFunction, args: Any, kwargs: Any) -> list[tf.TensorSpec]:

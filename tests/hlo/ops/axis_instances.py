@@ -22,6 +22,7 @@ from tests.hlo.ops.makers import (
     floats,
     gather,
     integers,
+    less,
     positive_definite,
     scatter,
     scatter_into,
@@ -34,7 +35,6 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.op import I32
 from tf_memsafe.hlo.types import TensorType
 
-_compare = lambda x, y: build.compare(x, y, "LT")  # noqa: E731
 _rows: dict[str, Any] = {
     "edge_padding_low": (0, 1),
     "edge_padding_high": (0, 2),
@@ -46,7 +46,7 @@ FAMILIES: dict[str, list[Instance]] = {
     "elementwise": [
         Instance("tanh", (floats(4, 6),), emit("tanh"), (0, 1)),
         Instance("add", (floats(4, 6), floats(4, 6)), emit("add"), (0, 1)),
-        Instance("compare", (floats(4, 6), floats(4, 6)), _compare, (0, 1)),
+        Instance("compare", (floats(4, 6), floats(4, 6)), less, (0, 1)),
         Instance("convert", (floats(4, 6),), emit("convert", type=integers(4, 6)), (0, 1)),
         Instance("complex", (floats(4, 6), floats(4, 6)), emit("complex"), (0, 1)),
         Instance("imag", (complexes(4, 6),), emit("imag"), (0, 1)),

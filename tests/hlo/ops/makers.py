@@ -87,6 +87,10 @@ def arg_max() -> Region:
     )
 
 
+def less(x: Node, y: Node) -> Node:
+    return build.compare(x, y, "LT")
+
+
 def double() -> Region:
     (x,) = build.region_parameters([TensorType("f32")])
     return Region((x,), (build.add(x, x),))
