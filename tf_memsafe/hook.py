@@ -72,7 +72,8 @@ def function(
 ) -> Any:
     """`tf.function(jit_compile=True)` with a memory limit of its own, for this function alone.
 
-    memory_limit: as in `set_memory_limit`. The other arguments are tf.function's.
+    memory_limit: as in `set_memory_limit`; None for the limit in force at each call. The other
+    arguments are tf.function's.
 
     Raises:
         ValueError: for what is not a limit.
@@ -99,6 +100,8 @@ class LimitedCallable:
         update_wrapper(self, tf_function.python_function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.memory_limit is None:
+            return self.tf_function(*args, **kwargs)
         with _installed(), limits.override(self.memory_limit):
             return self.tf_function(*args, **kwargs)
 
@@ -147,7 +150,8 @@ def _call(
     inputs = [*tensor_inputs, *captured_inputs]
     watched = xla.is_watched(inputs, function)
     if watched and xla.has_tangents(inputs):
-        limited.leave("a tf.autodiff.ForwardAccumulator watches it")
+        if not limited.runs_as_written:
+            limited.leave("a tf.autodiff.ForwardAccumulator watches it")
         return xla.call_flat(function, tensor_inputs, captured_inputs)
     if limited.gradient_runs_as_written if watched else limited.runs_as_written:
         return xla.call_flat(function, tensor_inputs, captured_inputs)

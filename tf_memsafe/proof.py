@@ -155,8 +155,9 @@ def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
     """The peak of a program, and the proof with that program if it is the smallest so far."""
     executable = compile_graph(split.graph, proof.constants)
     peak = executable.buffers.peak
+    proof = replace(proof, blockers=split.plan.blockers)
     if peak < proof.smallest_peak:
-        proof = replace(proof, split=split, blockers=split.plan.blockers, executable=executable)
+        proof = replace(proof, split=split, executable=executable)
     return peak, proof
 
 

@@ -83,6 +83,11 @@ class Demand:
             return True
         if node not in self._program.between or self._cuts.get(node) != cut:
             return False
+        if node.name == "get_tuple_element" and node.operands[0] not in self._program.streamed:
+            needed_above = operand_cuts(node.operands[0], cut)
+            return needed_above is not None and self._computed_in_chunks(
+                node.operands[0], cut, needed_above
+            )
         return all(
             wanted is not None and self._cuts.get(operand) == wanted
             for operand, wanted in zip(node.operands, needed, strict=True)

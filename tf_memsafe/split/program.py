@@ -27,14 +27,17 @@ class Program:
         self.pinned = pinned
         self.nodes = topological(graph.outputs)
         self.existing = _existing(self.nodes)
-        self.streamed = frozenset(
-            node
-            for node in self.nodes
-            if node.type.bytes > threshold
-            and node not in graph.outputs
-            and node not in pinned
-            and node not in self.existing
-        )
+        self.streamed = self._find_streamed()
+
+    def _find_streamed(self) -> frozenset[Node]:
+        found: set[Node] = set()
+        for node in self.nodes:
+            exists = node in self.existing or node in self.pinned or node in self.graph.outputs
+            # A result of an op that exists whole costs nothing more.
+            exists |= node.name == "get_tuple_element" and node.operands[0] not in found
+            if node.type.bytes > self.threshold and not exists:
+                found.add(node)
+        return frozenset(found)
 
     def with_pin(self, value: Node, user: Node) -> Program:
         """The same program, but that `value` exists whole, for `user`."""
