@@ -28,7 +28,7 @@ lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/lint-imports
 
 bench: $(VENV)/bench ## Run every benchmark
-	@for script in benchmarks/*.py; do \
+	@for script in benchmarks/[a-z]*.py; do \
 		echo "== $$script"; $(BIN)/python $$script || exit 1; \
 	done
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -44,3 +45,10 @@ def assert_same(found: Any, expected: Any) -> None:
         else:
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def place_of(function: Callable[..., Any], code: str) -> str:
+    """The file and line of a piece of a function's code, as reports have them."""
+    lines, first = inspect.getsourcelines(function)
+    (offset,) = [index for index, line in enumerate(lines) if code in line]
+    return f"{inspect.getsourcefile(function)}:{first + offset}"

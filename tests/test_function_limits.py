@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from tests.programs import (
     assert_same,
     compiled,
     kernel,
+    place_of,
     points_and_weights,
 )
 from tf_memsafe import MemoryLimitError, MemorySafetyWarning
@@ -32,13 +32,6 @@ def error_of(call: Callable[[], Any], limit: int) -> MemoryLimitError:
     with tf_memsafe.memory_limit(limit), pytest.raises(MemoryLimitError) as caught:
         call()
     return caught.value
-
-
-def place_of(function: Callable[..., Any], code: str) -> str:
-    """The file and line of a piece of a function's code."""
-    lines, first = inspect.getsourcelines(function)
-    (offset,) = [index for index, line in enumerate(lines) if code in line]
-    return f"{inspect.getsourcefile(function)}:{first + offset}"
 
 
 # --- MemoryLimitError ---

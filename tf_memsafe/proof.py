@@ -144,8 +144,9 @@ def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
     """The proof with the first program that fits, else with the smallest that was found."""
     for compiled, split in enumerate(_splits(proof, graph, limit), 1):
         peak, proof = _try(proof, split)
-        if peak > limit and compiled < MOST_COMPILES:
-            _, proof = _try(proof, _smaller(split, peak, limit))
+        smaller = _smaller(split, peak, limit)
+        if peak > limit and compiled < MOST_COMPILES and smaller.chunks != split.chunks:
+            _, proof = _try(proof, smaller)
         if proof.fits or compiled == MOST_COMPILES:
             return proof
     return proof
@@ -178,12 +179,13 @@ def _splits(proof: Proof, graph: Graph, limit: int) -> Iterator[SplitGraph]:
 
 
 def _smaller(split: SplitGraph, peak: int, limit: int) -> SplitGraph:
-    """The same plan with chunks scaled to the room that its proof shows there is."""
-    least = with_chunks(split.plan, [1] * len(split.chunks))
-    fixed = peak - (split.estimate - least.estimate)
-    share = MARGIN * (limit - fixed) / max(1, split.estimate - least.estimate)
-    chunks = [max(1, int(chunk * max(0.0, min(share, 1.0)))) for chunk in split.chunks]
-    return with_chunks(split.plan, chunks)
+    """The same plan with the chunks that its proof shows there is room for.
+
+    What the estimate missed is taken to grow with the chunks, as most of it does.
+    """
+    least = with_chunks(split.plan, [1] * len(split.chunks)).estimate
+    share = MARGIN * max(0, limit - least) / max(1, peak - least)
+    return with_chunks(split.plan, [max(1, int(chunk * share)) for chunk in split.chunks])
 
 
 def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:

@@ -136,11 +136,11 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     """The text of the MemoryLimitError for a proof that did not come out."""
     report = report_on(proof, function)
     limit, smallest = report.memory_limit or 0, report.peak_after
-    argument_bytes = sum(type_.bytes for type_ in proof.graph.types) if proof.graph else 0
+    argument_bytes = sum(node.type.bytes for node in _arguments(proof))
     about = "" if proof.before.exact else "about "
     lines = [
-        f"{report.name} needs at least {about} {format_bytes(smallest)} ({smallest:,} bytes) at once, more "
-        f"than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
+        f"{report.name} needs at least {about}{format_bytes(smallest)} ({smallest:,} bytes) at "
+        f"once, more than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
     ]
     if argument_bytes > limit:
         lines.append(f"Its arguments alone take {format_bytes(argument_bytes)}.")
@@ -154,13 +154,19 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     return "\n".join(lines)
 
 
+def _arguments(proof: Proof) -> tuple[Node, ...]:
+    """The program's parameters, but for those that its large constants became."""
+    parameters = proof.graph.parameters if proof.graph else ()
+    return parameters[: len(parameters) - len(proof.constants)]
+
+
 def _program_nodes(proof: Proof) -> list[Node]:
     """The nodes of the program as read: large constants are what they were."""
     if proof.graph is None:
         return []
-    first = len(proof.graph.parameters) - len(proof.constants)
-    lifted = dict(zip(proof.graph.parameters[first:], proof.constants, strict=True))
-    return [lifted.get(node, node) for node in topological(proof.graph.outputs)]
+    lifted = proof.graph.parameters[len(_arguments(proof)) :]
+    constants = dict(zip(lifted, proof.constants, strict=True))
+    return [constants.get(node, node) for node in topological(proof.graph.outputs)]
 
 
 def _largest(nodes: Iterable[Node], graph: tf.Graph) -> list[Tensor]:

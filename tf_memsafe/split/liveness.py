@@ -9,10 +9,15 @@ from collections.abc import Collection, Sequence
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Fusion
+from tf_memsafe.hlo.ops.elementwise import CHEAP, UNARY
 from tf_memsafe.hlo.order import topological, users
 
 ALIASES = {"reshape", "get_tuple_element", "while", "dynamic_update_slice", "optimization_barrier"}
 """Ops whose result takes over the buffers of their operands."""
+
+
+EXPENSIVE = {"divide", "remainder", *(n for n in UNARY if n not in CHEAP), "power", "atan2", "erf"}
+"""Ops that XLA does not repeat to save a buffer."""
 
 
 def estimate_peak(graph: Graph) -> int:
@@ -57,9 +62,20 @@ def is_stored(node: Node, its_users: Sequence[Node], results: Collection[Node] =
         return False
     if node.op.fusion is not Fusion.LOOP or node in results:
         return True
-    if any(user.op.fusion is Fusion.CALL for user in its_users):
+    if any(user.op.fusion is Fusion.CALL or _reduces_rows(user) for user in its_users):
         return True
-    return len(its_users) > 1 and node.op.flops(node) > 0
+    costs = node.op.flops(node) > 0
+    return costs and (len(its_users) > 1 or (node.name in EXPENSIVE and _reuses(its_users, node)))
+
+
+def _reduces_rows(node: Node) -> bool:
+    """Whether a reduction leaves the axis that varies fastest: XLA then stores what it reduces."""
+    return node.name == "reduce" and node.operands[0].tensor.rank - 1 not in node["dimensions"]
+
+
+def _reuses(its_users: Sequence[Node], node: Node) -> bool:
+    """Whether a user would compute an element again for each of several uses of it."""
+    return any(user.name == "power" or user.operands.count(node) > 1 for user in its_users)
 
 
 def _freed_after(

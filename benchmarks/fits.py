@@ -1,0 +1,68 @@
+"""A function that fits its limit is not rewritten and not slower: the ratio to plain TensorFlow."""
+
+from __future__ import annotations
+
+from _timing import paired, wait
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import tf_memsafe
+
+ROUNDS = 31
+
+
+@tf.function(jit_compile=True)
+def knn(queries: tf.Tensor, points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    distances = tf.reduce_sum((queries[:, None, :] - points[None, :, :]) ** 2, -1)
+    return tf.math.top_k(-distances, 10)
+
+
+@tf.function(jit_compile=True)
+def tiny(x: tf.Tensor) -> tf.Tensor:
+    return x + 1.0
+
+
+def under_a_limit(function: Callable[..., Any], *arguments: tf.Tensor) -> Callable[[], None]:
+    """A call with the hook there. The limit is set and removed outside the function's own time."""
+
+    def call() -> None:
+        tf_memsafe.set_memory_limit("8GB")
+        for _ in range(CALLS):
+            wait(function(*arguments))
+        tf_memsafe.set_memory_limit(None)
+
+    return call
+
+
+def plain(function: Callable[..., Any], *arguments: tf.Tensor) -> Callable[[], None]:
+    def call() -> None:
+        for _ in range(CALLS):
+            wait(function(*arguments))
+
+    return call
+
+
+CALLS = 20
+
+
+def main() -> None:
+    queries, points = tf.random.normal([500, 8]), tf.random.normal([4000, 8])
+    report = tf_memsafe.explain(knn, queries, points, memory_limit="8GB")
+    assert report.fits and not report.loops, "this benchmark is about functions that fit"
+    print(f"{'function':24}{'limit set':>12}{'plain':>12}{'ratio':>8}{'difference a call':>20}")
+    for name, function, arguments in (
+        ("knn 500 x 4,000", knn, (queries, points)),
+        ("x + 1, one number", tiny, (tf.constant(1.0),)),
+    ):
+        times = paired(under_a_limit(function, *arguments), plain(function, *arguments), ROUNDS)
+        each = (times.ours / CALLS, times.theirs / CALLS)
+        print(
+            f"{name:24}{each[0] * 1e3:>9.3f} ms{each[1] * 1e3:>9.3f} ms{times.ratio:>8.3f}"
+            f"{(each[0] - each[1]) * 1e6:>17.1f} us"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The limit is real: what the process itself holds grows by no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+LIMIT = 50_000_000
+COMPILING = 60_000_000
+"""Bytes that XLA takes to compile a second program, and that threads take for their stacks: they
+do not grow with the data. Without a limit the function takes 800 MB."""
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+import tf_memsafe
+from tests.programs import compiled, kernel
+from tf_memsafe.demos.console import measure
+
+function, random = compiled(kernel), np.random.default_rng(0)
+
+def call(count):
+    x, v = (tf.constant(random.normal(size=(count, columns))) for columns in (3, 4))
+    with tf_memsafe.memory_limit(int(sys.argv[1])):
+        return function(x, v).numpy(), x, v
+
+call(3_000)  # 72 MB: cut as well, so that XLA and its threads are there
+(result, x, v), cost = measure(lambda: call(10_000))
+distances = np.square(x[:5, None] - x[None]).sum(-1)
+print(json.dumps({
+    "before": tf_memsafe.explain(function, x, v).peak_before,
+    "resident": cost.resident,
+    "error": float(np.abs(np.exp(-distances) @ v - result[:5]).max()),
+}))
+"""
+
+
+def test_resident_memory_stays_within_the_limit() -> None:
+    command = [sys.executable, "-c", SCRIPT, str(LIMIT)]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.getcwd()}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(run.stdout)
+    assert found["before"] > 800_000_000
+    assert found["error"] < 1e-10
+    assert found["resident"] < LIMIT + COMPILING
