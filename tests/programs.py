@@ -39,7 +39,8 @@ def points_and_weights() -> list[tf.Tensor]:
 def assert_same(found: Any, expected: Any) -> None:
     """Asserts that two results have the same structure, types and, but for rounding, numbers."""
     tf.nest.assert_same_structure(found, expected)
-    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+    parts = (tf.nest.flatten(value, expand_composites=True) for value in (found, expected))
+    for one, other in zip(*parts, strict=True):
         if one is None or other is None:
             assert one is other
         else:

@@ -136,6 +136,16 @@ def test_nested_results(rewritten_runs: Runs) -> None:
     check(compiled(function), *points_and_weights(), runs=rewritten_runs)
 
 
+def test_composite_results(rewritten_runs: Runs) -> None:
+    def function(x: tf.Tensor, v: tf.Tensor) -> Any:
+        result = kernel(x, v)
+        return tf.RaggedTensor.from_row_lengths(result, [60, 40]), tf.IndexedSlices(
+            result, tf.range(100)
+        )
+
+    check(compiled(function), *points_and_weights(), runs=rewritten_runs)
+
+
 def test_several_results_of_an_op(rewritten_runs: Runs) -> None:
     function = compiled(lambda x: tf.math.top_k(x @ tf.transpose(x), 3))
     check(function, POINTS, runs=rewritten_runs)

@@ -41,7 +41,7 @@ def explain(
 
 
 def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
-    if isinstance(function, ConcreteFunction):
+    if isinstance(function, tf.types.experimental.ConcreteFunction):
         return function
     if not hasattr(function, "get_concrete_function"):
         function = tf.function(function, jit_compile=True)

@@ -6,7 +6,7 @@ running) until one program's assignment is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,14 +26,13 @@ from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
 from tf_memsafe.machine import free_memory
+from tf_memsafe.rewrite.sorted_prefix import sorted_prefixes_to_top_k
 from tf_memsafe.split.liveness import bound_peak, estimate_peak
 from tf_memsafe.split.plan import (
     Blocker,
     SplitGraph,
-    plans,
+    best_cut,
     unavoidable,
-    with_chunks,
-    write_plan,
 )
 from tf_memsafe.xla import ConcreteFunction
 
@@ -124,7 +123,9 @@ def prove(
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
-    return proof if proof.fits_as_written else _search(proof, graph, limit)
+    if proof.fits_as_written:
+        return proof
+    return _search(proof, sorted_prefixes_to_top_k(graph), limit)
 
 
 def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
@@ -142,14 +143,29 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
 
 def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
     """The proof with the first program that fits, else with the smallest that was found."""
-    for compiled, split in enumerate(_splits(proof, graph, limit), 1):
-        peak, proof = _try(proof, split)
-        smaller = _smaller(split, peak, limit)
-        if peak > limit and compiled < MOST_COMPILES and smaller.chunks != split.chunks:
-            _, proof = _try(proof, smaller)
-        if proof.fits or compiled == MOST_COMPILES:
+    fusing = estimate_peak(graph) > limit  # if not, XLA fuses less of this than it mostly does
+    target, tried = limit, set()
+    for _ in range(MOST_COMPILES):
+        split = best_cut(graph, target, fusing)
+        if split is None or split.graph in tried:
             return proof
+        tried.add(split.graph)
+        peak, proof = _try(proof, split)
+        if proof.fits:
+            return proof
+        if fusing and peak > 2 * split.estimate:
+            fusing, target = False, limit
+        else:
+            target = _lower(target, split, peak, limit)
     return proof
+
+
+def _lower(target: int, split: SplitGraph, peak: int, limit: int) -> int:
+    """What to plan for next: less by as much as the estimate of the temporaries was too low."""
+    types = [*split.graph.types, *(output.tensor for output in split.graph.outputs)]
+    given = sum(type_.bytes for type_ in types)
+    share = MARGIN * max(0, limit - given) / max(1, peak - given)
+    return min(target - 1, given + int(max(0, split.estimate - given) * share))
 
 
 def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
@@ -160,32 +176,6 @@ def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
     if peak < proof.smallest_peak:
         proof = replace(proof, split=split, executable=executable)
     return peak, proof
-
-
-def _splits(proof: Proof, graph: Graph, limit: int) -> Iterator[SplitGraph]:
-    """The plans that look as if they fit, the least cut first; if none does, the smallest."""
-    room = limit - proof.before.bytes_of("argument") - proof.before.bytes_of("result")
-    smallest: SplitGraph | None = None
-    promising = False
-    for plan in plans(graph, room):
-        split = write_plan(plan, limit)
-        if split.estimate <= limit:
-            promising = True
-            yield split
-        elif smallest is None or split.estimate < smallest.estimate:
-            smallest = split
-    if smallest is not None and not promising:
-        yield smallest
-
-
-def _smaller(split: SplitGraph, peak: int, limit: int) -> SplitGraph:
-    """The same plan with the chunks that its proof shows there is room for.
-
-    What the estimate missed is taken to grow with the chunks, as most of it does.
-    """
-    least = with_chunks(split.plan, [1] * len(split.chunks)).estimate
-    share = MARGIN * max(0, limit - least) / max(1, peak - least)
-    return with_chunks(split.plan, [max(1, int(chunk * share)) for chunk in split.chunks])
 
 
 def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:

@@ -190,7 +190,7 @@ def _tensor(node: Node, graph: tf.Graph) -> Tensor:
 def _loops(proof: Proof, graph: tf.Graph) -> Iterator[Loop]:
     if proof.split is None:
         return
-    for loop, chunk in zip(proof.split.plan.loops, proof.split.chunks, strict=True):
+    for loop, chunk in proof.split.loops:
         yield Loop(loop.steps, chunk, -(-loop.steps // chunk), _streamed(loop, graph))
 
 

@@ -91,10 +91,13 @@ def multiply(x: Node, y: Node) -> Node:
     return emit("multiply", (x, y))
 
 
-def compare(x: Node, y: Node, direction: str) -> Node:
-    """`direction` is one of EQ, NE, LT, LE, GT, GE."""
-    kind = "FLOAT" if x.dtype.startswith(("f", "bf", "complex")) else "SIGNED"
-    kind = "UNSIGNED" if x.dtype.startswith(("ui", "i1")) and x.dtype != "i16" else kind
+def compare(x: Node, y: Node, direction: str, total: bool = False) -> Node:
+    """`direction` is one of EQ, NE, LT, LE, GT, GE; `total` orders NaN and -0 among the floats."""
+    kind = "SIGNED"
+    if x.dtype.startswith("ui") or x.dtype == "i1":
+        kind = "UNSIGNED"
+    elif "f" in x.dtype:
+        kind = "TOTALORDER" if total else "FLOAT"
     return emit(
         "compare",
         (x, y),
@@ -122,6 +125,17 @@ def broadcast(x: Node, shape: Sequence[int], axes: Sequence[int] = ()) -> Node:
         (x,),
         {"broadcast_dimensions": tuple(axes)},
         type=x.tensor.with_shape(shape),
+    )
+
+
+def prefix(x: Node, size: int) -> Node:
+    """The first `size` elements of the last axis."""
+    limits = (*x.shape[:-1], size)
+    rank = x.tensor.rank
+    return emit(
+        "slice",
+        (x,),
+        {"start_indices": (0,) * rank, "limit_indices": limits, "strides": (1,) * rank},
     )
 
 

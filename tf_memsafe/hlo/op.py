@@ -46,12 +46,17 @@ class Contraction(NamedTuple):
     `axes`: the axis in each operand, None where the operand is needed whole in each chunk.
     `initial(node)`: the accumulators before the first chunk, one for each result of the node; they
     may be wider than the results, to which they are converted after the last chunk.
-    `combine(node, accumulated, chunk)`: both given, one value for each result of the node.
+    `combine(node, accumulated, chunk, start)`: one value for each result of the node, from those
+    accumulated and the chunk's; `start` is the chunk's first position on the axis, a scalar i32.
+    `chunk(node, operands)`: what the op makes of one chunk, where that is not the same op again.
+    `flops`: of combining, for each element of the result.
     """
 
     axes: tuple[int | None, ...]
     initial: Callable[[Node], tuple[Node, ...]]
-    combine: Callable[[Node, Sequence[Node], Sequence[Node]], tuple[Node, ...]]
+    combine: Callable[[Node, Sequence[Node], Sequence[Node], Node], tuple[Node, ...]]
+    chunk: Callable[[Node, Sequence[Node]], Node] | None = None
+    flops: int = 1
 
 
 class Instruction(Protocol):

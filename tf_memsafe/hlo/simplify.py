@@ -8,7 +8,7 @@ from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.rebuild import remake
 
 SAME_IF_SAME_TYPE = {"reshape", "convert", "slice", "broadcast_in_dim", "pad"}
-"""Ops that return their operand when they return its type; a transpose is looked at more closely."""
+"""Ops that return their operand when they return its type, if their attributes agree."""
 
 
 def simplify(graph: Graph) -> Graph:

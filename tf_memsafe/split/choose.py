@@ -7,9 +7,13 @@ from typing import NamedTuple
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.cuts import axis_sizes
-from tf_memsafe.split.demand import BlockedError, Demand
+from tf_memsafe.split.demand import BlockedError, Demand, LoopPlan
 from tf_memsafe.split.program import Program
 from tf_memsafe.split.spread import Spread, spread
+
+CHUNK_BYTES = 8_000_000
+"""What the largest tensor of a chunk takes where memory allows: it stays in a CPU's cache, and is
+long enough to keep all cores busy (DESIGN section 2, chunks)."""
 
 
 class Price(NamedTuple):
@@ -75,5 +79,17 @@ def _price(
     members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
     step = max((node.type.bytes // steps for steps, node in members), default=0)
     memory = step + sum(value.type.bytes for value in resolved.pinned)
-    flops = sum(node.op.flops(node) for _, node in members)
+    flops = sum(node.op.flops(node) for _, node in members) + sum(map(_merging, demand.loops))
     return Price(max(0, memory - program.threshold), flops, len(demand.loops), memory, axis)
+
+
+def _merging(loop: LoopPlan) -> int:
+    """Flops of combining the chunks of what is reduced, if the chunks are of the usual size."""
+    largest = max((node.type.bytes for node in loop.streamed), default=0)
+    trips = min(loop.steps, max(1, largest // CHUNK_BYTES))
+    return trips * sum(
+        way.contraction.flops * result.size
+        for node, way in loop.sinks.items()
+        if way.contraction is not None
+        for result in node.results
+    )

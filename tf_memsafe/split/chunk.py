@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_memsafe.hlo.node import Node, make
-from tf_memsafe.hlo.op import Chunk, Cut
+from tf_memsafe.hlo.op import Chunk, Contraction, Cut
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
@@ -17,9 +17,14 @@ def chunk_node(node: Node, cut: Cut, operands: Sequence[Node], chunk: Chunk) -> 
     return make(node.op, operands, type_, node.attributes, node.regions, node.source)
 
 
-def contracted_chunk(node: Node, operands: Sequence[Node]) -> Node:
-    """What the node makes of one chunk of the axis that it reduces away."""
+def with_operands(node: Node, operands: Sequence[Node]) -> Node:
+    """The node on one chunk of the axis that it reduces away: the same type, smaller operands."""
     return make(node.op, operands, node.type, node.attributes, node.regions, node.source)
+
+
+def contracted_chunk(node: Node, contraction: Contraction) -> Node:
+    """What the op makes of the chunk that the node's operands are."""
+    return contraction.chunk(node, node.operands) if contraction.chunk else node
 
 
 def _cut_type(type_: Type, cut: Cut, size: int) -> Type:

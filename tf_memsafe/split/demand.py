@@ -198,7 +198,7 @@ class Demand:
     def _expand(
         self, level: int, sinks: dict[Node, Way]
     ) -> tuple[tuple[Request, ...], dict[Node, Way]]:
-        """The chunks a loop computes, and the small ones that an earlier loop has to keep for it."""
+        """The chunks a loop computes, and the small values an earlier loop has to keep for it."""
         members: dict[Request, None] = {}
         stored: dict[Node, Way] = {}
         pending = [

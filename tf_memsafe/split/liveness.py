@@ -20,10 +20,13 @@ EXPENSIVE = {"divide", "remainder", *(n for n in UNARY if n not in CHEAP), "powe
 """Ops that XLA does not repeat to save a buffer."""
 
 
-def estimate_peak(graph: Graph) -> int:
-    """Bytes of arguments, results and the temporaries that live at the same time."""
+def estimate_peak(graph: Graph, fusing: bool = True) -> int:
+    """Bytes of arguments, results and the temporaries that live at the same time.
+
+    fusing: whether XLA is taken to compute values inside their users' loops, as it mostly does.
+    """
     arguments = sum(parameter.type.bytes for parameter in graph.parameters)
-    return arguments + _peak(graph.outputs, graph.parameters)
+    return arguments + _peak(graph.outputs, graph.parameters, fusing)
 
 
 BOUND_FACTOR = 4
@@ -42,21 +45,23 @@ def _total(results: Sequence[Node]) -> int:
     return inside + sum(node.type.bytes for node in nodes)
 
 
-def _peak(results: Sequence[Node], known: Collection[Node]) -> int:
+def _peak(results: Sequence[Node], known: Collection[Node], fusing: bool) -> int:
     nodes = topological(results, known)
     used_by = users(nodes)
-    stored = {node for node in nodes if is_stored(node, used_by[node], results)}
+    stored = {node for node in nodes if is_stored(node, used_by[node], results, fusing)}
     freed = _freed_after(nodes, used_by, stored, results)
     live = peak = 0
     for node in nodes:
         if node in stored:
             live += node.type.bytes
-        peak = max(peak, live + _inside(node))
+        peak = max(peak, live + inside_peak(node, fusing))
         live -= sum(dead.type.bytes for dead in freed.get(node, ()))
     return peak
 
 
-def is_stored(node: Node, its_users: Sequence[Node], results: Collection[Node] = ()) -> bool:
+def is_stored(
+    node: Node, its_users: Sequence[Node], results: Collection[Node] = (), fusing: bool = True
+) -> bool:
     """Whether XLA gives the value a buffer of its own."""
     if node.name in ALIASES or node.op.fusion is Fusion.FREE:
         return False
@@ -64,8 +69,11 @@ def is_stored(node: Node, its_users: Sequence[Node], results: Collection[Node] =
         return True
     if any(user.op.fusion is Fusion.CALL or _reduces_rows(user) for user in its_users):
         return True
-    costs = node.op.flops(node) > 0
-    return costs and (len(its_users) > 1 or (node.name in EXPENSIVE and _reuses(its_users, node)))
+    if not node.op.flops(node):
+        return False
+    return not fusing or (
+        len(its_users) > 1 or (node.name in EXPENSIVE and _reuses(its_users, node))
+    )
 
 
 def _reduces_rows(node: Node) -> bool:
@@ -100,10 +108,11 @@ def _freed_after(
     return freed
 
 
-def _inside(node: Node) -> int:
+def inside_peak(node: Node, fusing: bool = True) -> int:
     """What the regions of a loop or branch need beside what is live around them."""
     if node.op.fusion is not Fusion.CALL or not node.regions:
         return 0
     return max(
-        _peak(region.results, {*region.parameters, *region.captures}) for region in node.regions
+        _peak(region.results, {*region.parameters, *region.captures}, fusing)
+        for region in node.regions
     )

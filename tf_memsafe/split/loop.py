@@ -11,7 +11,7 @@ from tf_memsafe.hlo.ops.structure import is_splat
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.rebuild import remake
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.split.chunk import chunk_node, contracted_chunk
+from tf_memsafe.split.chunk import chunk_node, contracted_chunk, with_operands
 from tf_memsafe.split.cuts import Way, axis_sizes, operand_cuts
 from tf_memsafe.split.demand import LoopPlan, Request
 
@@ -97,12 +97,15 @@ class _Chunk:
             assert needed is not None
             operands = self._operands(node, needed)
             self._values[node, cut] = chunk_node(node, cut, operands, self._chunk)
+        self._on_chunk: dict[Node, Node] = {}
         self._results = {sink: self._sink(sink, way) for sink, way in loop.sinks.items()}
 
     def _sink(self, sink: Node, way: Way) -> Node:
         operands = self._operands(sink, way.operands)
-        if way.cut is None:
-            return contracted_chunk(sink, operands)
+        if way.contraction is not None:
+            self._on_chunk[sink] = with_operands(sink, operands)
+            return contracted_chunk(self._on_chunk[sink], way.contraction)
+        assert way.cut is not None
         known = self._values.get((sink, way.cut))
         return known or chunk_node(sink, way.cut, operands, self._chunk)
 
@@ -140,7 +143,7 @@ class _Chunk:
         found = []
         for sink, way in self._loop.sinks.items():
             if way.contraction is not None:
-                found.append(way.contraction.initial(self._results[sink]))
+                found.append(way.contraction.initial(self._on_chunk[sink]))
             else:
                 found.append(tuple(build.zeros(result) for result in sink.results))
         return found
@@ -148,14 +151,16 @@ class _Chunk:
     def combined(self, accumulated: Sequence[tuple[Node, ...]]) -> list[tuple[Node, ...]]:
         """The accumulators with this chunk put in."""
         pairs = zip(self._loop.sinks.items(), accumulated, strict=True)
-        return [self._combine(self._results[sink], way, values) for (sink, way), values in pairs]
+        return [self._combine(sink, way, values) for (sink, way), values in pairs]
 
-    def _combine(self, result: Node, way: Way, values: tuple[Node, ...]) -> tuple[Node, ...]:
-        chunk = build.results(result)
+    def _combine(self, sink: Node, way: Way, values: tuple[Node, ...]) -> tuple[Node, ...]:
+        chunk = build.results(self._results[sink])
         if way.contraction is not None:
-            return tuple(way.contraction.combine(result, values, chunk))
+            (unit,) = {cut.unit for cut in way.operands if cut is not None}
+            start = build.multiply(self._chunk.offset, build.index(unit))
+            return tuple(way.contraction.combine(self._on_chunk[sink], values, chunk, start))
         assert way.cut is not None
-        starts = self._starts(len(axis_sizes(result)), way.cut)
+        starts = self._starts(len(axis_sizes(sink)), way.cut)
         return tuple(
             build.dynamic_update_slice(whole, part, starts)
             for whole, part in zip(values, chunk, strict=True)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
-from tf_memsafe.split.choose import choose_cuts, resolve
+from tf_memsafe.split.choose import CHUNK_BYTES, choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
 from tf_memsafe.split.demand import LoopPlan
+from tf_memsafe.split.inside import Inside
 from tf_memsafe.split.liveness import estimate_peak, is_stored
 from tf_memsafe.split.loop import write_loops
 from tf_memsafe.split.program import Program
-
-CHUNK_BYTES = 8_000_000
-"""What the largest tensor of a chunk takes where memory allows: it stays in a CPU's cache, and is
-long enough to keep all cores busy (DESIGN section 2, chunks)."""
 
 SMALLEST_THRESHOLD = 4096
 """Bytes below which cutting a value saves nothing worth a loop."""
@@ -49,6 +46,55 @@ class SplitGraph:
     chunks: tuple[int, ...]
     graph: Graph
     estimate: int
+    inner: tuple[tuple[LoopPlan, int], ...] = ()
+
+    @property
+    def loops(self) -> tuple[tuple[LoopPlan, int], ...]:
+        """Each loop with the steps that one of its chunks covers, the outer loops first."""
+        return (*zip(self.plan.loops, self.chunks, strict=True), *self.inner)
+
+
+MOST_NESTED = 3
+"""How deep loops are cut again: for each axis of a kernel matrix, and one more."""
+
+
+def best_cut(graph: Graph, limit: int, fusing: bool = True, depth: int = 1) -> SplitGraph | None:
+    """The graph cut as little as it takes for its estimate to be within `limit` bytes.
+
+    If nothing does it, the cut with the smallest estimate; None if there is nothing to cut.
+    fusing: whether XLA is taken to fuse what it mostly does (`liveness.estimate_peak`).
+    """
+    given = sum(type_.bytes for type_ in graph.types)
+    results = sum(output.type.bytes for output in dict.fromkeys(graph.outputs))
+    smallest: SplitGraph | None = None
+    uncut = Plan(graph, (), ())
+    for plan in (uncut, *plans(graph, limit - given - results)):
+        split = cut_inside(write_plan(plan, limit, fusing), limit, fusing, depth)
+        if split.plan is uncut and not split.inner:
+            continue
+        if smallest is None or split.estimate < smallest.estimate:
+            smallest = split
+        if split.estimate <= limit:
+            break
+    return smallest
+
+
+def cut_inside(split: SplitGraph, limit: int, fusing: bool, depth: int = 1) -> SplitGraph:
+    """The same with its loops and branches cut again where that is needed, and possible."""
+    if split.estimate <= limit or depth > MOST_NESTED:
+        return split
+    inner: list[tuple[LoopPlan, int]] = []
+
+    def cut(graph: Graph, inner_limit: int) -> Graph | None:
+        smallest = best_cut(graph, inner_limit, fusing, depth + 1)
+        if smallest is None:
+            return None
+        inner.extend(smallest.loops)
+        return smallest.graph
+
+    graph = Inside(cut, limit, fusing)(split.graph)
+    estimate = estimate_peak(graph, fusing)
+    return replace(split, graph=graph, estimate=estimate, inner=tuple(inner))
 
 
 def plans(graph: Graph, room: int) -> Iterator[Plan]:
@@ -100,24 +146,24 @@ def uncuttable(graph: Graph, threshold: int) -> dict[Node, Node]:
     return found
 
 
-def write_plan(plan: Plan, limit: int) -> SplitGraph:
+def write_plan(plan: Plan, limit: int, fusing: bool = True) -> SplitGraph:
     """The plan with the largest useful chunks whose estimated peak is within `limit` bytes."""
     used_by = users(topological(plan.graph.outputs))
     wanted = [preferred_chunk(loop, used_by) for loop in plan.loops]
     while True:
-        split = with_chunks(plan, wanted)
+        split = with_chunks(plan, wanted, fusing)
         if split.estimate <= limit or all(chunk == 1 for chunk in wanted):
             return split
         wanted = [max(1, chunk // 2) for chunk in wanted]
 
 
-def with_chunks(plan: Plan, chunks: Sequence[int]) -> SplitGraph:
+def with_chunks(plan: Plan, chunks: Sequence[int], fusing: bool = True) -> SplitGraph:
     """The plan with chunks of about these many steps: even divisors are preferred."""
     even = tuple(
         even_chunk(loop.steps, chunk) for loop, chunk in zip(plan.loops, chunks, strict=True)
     )
     graph = write_loops(plan.graph, list(zip(plan.loops, even, strict=True)))
-    return SplitGraph(plan, even, graph, estimate_peak(graph))
+    return SplitGraph(plan, even, graph, estimate_peak(graph, fusing))
 
 
 def preferred_chunk(loop: LoopPlan, used_by: Mapping[Node, Sequence[Node]]) -> int:

@@ -78,9 +78,12 @@ def _towards_users(
             found.append((user, its_cut))
         elif its_cut is not None:
             result.cuts.setdefault(user, its_cut)
-        elif user not in program.streamed and node in program.streamed:
-            if not _combines(user, node, cut):
-                result.violations.append(Violation(node, user))
+        elif (
+            node in program.streamed
+            and user not in program.streamed
+            and not _combines(user, node, cut)
+        ):
+            result.violations.append(Violation(node, user))
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tests.hlo.ops.makers import (
+    PADDED,
+    RANGE,
     Instance,
     arg_max,
     binary,
@@ -34,13 +34,6 @@ from tests.hlo.ops.makers import (
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.op import I32
 from tf_memsafe.hlo.types import TensorType
-
-_rows: dict[str, Any] = {
-    "edge_padding_low": (0, 1),
-    "edge_padding_high": (0, 2),
-    "interior_padding": (0, 1),
-}
-_range: dict[str, Any] = {"start_indices": (0, 1), "limit_indices": (4, 5), "strides": (1, 2)}
 
 FAMILIES: dict[str, list[Instance]] = {
     "elementwise": [
@@ -96,8 +89,8 @@ FAMILIES: dict[str, list[Instance]] = {
             "transpose", (floats(4, 6, 2),), emit("transpose", permutation=(2, 0, 1)), (0, 1, 2)
         ),
         Instance("reverse", (floats(4, 6),), emit("reverse", dimensions=(1,)), (0,)),
-        Instance("slice", (floats(4, 6),), emit("slice", **_range), (0,)),
-        Instance("pad", (floats(4, 6), floats()), emit("pad", **_rows), (0,)),
+        Instance("slice", (floats(4, 6),), emit("slice", **RANGE), (0,)),
+        Instance("pad", (floats(4, 6), floats()), emit("pad", **PADDED), (0,)),
         Instance(
             "concatenate", (floats(4, 2), floats(4, 6)), emit("concatenate", dimension=1), (0,)
         ),
@@ -262,7 +255,8 @@ FAMILIES: dict[str, list[Instance]] = {
             with_region("sort", comparator("LT", "f32", "i32"), dimension=1, is_stable=True),
             (0, 2),
         ),
-        Instance("top_k", (floats(4, 6),), emit("top_k", k=2), (0,)),
+        Instance("top_k", (floats(4, 6),), emit("top_k", k=2), (0,), 1),
+        Instance("top_k of equals", (integers(4, 30),), emit("top_k", k=5), (0,), 1),
     ],
     "linalg": [
         Instance(

@@ -108,6 +108,13 @@ def sum_over(*axes: int) -> Callable[..., Node]:
 
 # --- attributes ---------------------------------------------------------------------------------
 
+PADDED: dict[str, Any] = {
+    "edge_padding_low": (0, 1),
+    "edge_padding_high": (0, 2),
+    "interior_padding": (0, 1),
+}
+RANGE: dict[str, Any] = {"start_indices": (0, 1), "limit_indices": (4, 5), "strides": (1, 2)}
+
 
 def dot(*axes: tuple[int, ...]) -> dict[str, Any]:
     default = (Symbol("precision", "DEFAULT"),) * 2

@@ -113,7 +113,9 @@ def zero_sums(node: Node) -> tuple[Node, ...]:
     return (build.zeros(node.tensor.with_dtype(ACCUMULATORS.get(node.dtype, node.dtype))),)
 
 
-def add_chunk(_: Node, accumulated: Sequence[Node], chunk: Sequence[Node]) -> tuple[Node, ...]:
+def add_chunk(
+    _node: Node, accumulated: Sequence[Node], chunk: Sequence[Node], _start: Node
+) -> tuple[Node, ...]:
     return (build.add(accumulated[0], build.convert(chunk[0], accumulated[0].dtype)),)
 
 

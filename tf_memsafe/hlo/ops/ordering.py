@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.check import require, require_axis, require_count, require_same_shape
-from tf_memsafe.hlo.node import Attributes, Node
-from tf_memsafe.hlo.op import Cut, Instruction, Op, UnsupportedOpError, register
+from tf_memsafe.hlo.node import Attributes, Node, Region
+from tf_memsafe.hlo.op import Contraction, Cut, Instruction, Op, UnsupportedOpError, register
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
@@ -60,6 +62,62 @@ def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     return None if cut.axis == node.results[0].rank - 1 else (cut,)
 
 
+# --- the top k of several chunks are the top k of each chunk's ------------------------------------
+
+MERGING_FLOPS = 100
+"""Of sorting twice k elements, for each of the k."""
+
+
+def _contract_top_k(node: Node) -> list[Contraction]:
+    last = node.results[0].rank - 1
+    merge = Contraction((last,), _below_all, _merge_top_k, _top_k_of_chunk, MERGING_FLOPS)
+    return [merge] if node["k"] else []
+
+
+def _top_k_of_chunk(node: Node, operands: Sequence[Node]) -> Node:
+    """A chunk may have fewer than k elements."""
+    k = min(node["k"], operands[0].shape[-1])
+    return build.emit("top_k", operands, {"k": k}, source=node.source)
+
+
+def _below_all(node: Node) -> tuple[Node, ...]:
+    """Values that come last in XLA's total order, at positions after all others."""
+    shape = node.results[0].shape
+    dtype = np.dtype(build.NUMPY_DTYPES[node.results[0].dtype])
+    if dtype.kind in "iu":
+        lowest = np.array(np.iinfo(dtype).min, dtype)
+    else:
+        lowest = np.array(-1, f"i{dtype.itemsize}").view(dtype)  # NaN with each bit set
+    positions = np.iinfo(np.int32).max
+    return (
+        build.constant(lowest, node.results[0].with_shape(shape)),
+        build.constant(positions, TensorType("i32", shape)),
+    )
+
+
+def _merge_top_k(
+    _node: Node, accumulated: Sequence[Node], chunk: Sequence[Node], start: Node
+) -> tuple[Node, ...]:
+    k, last = accumulated[0].shape[-1], accumulated[0].tensor.rank - 1
+    positions = build.add(chunk[1], build.broadcast(start, chunk[1].shape))
+    pairs = zip(accumulated, (chunk[0], positions), strict=True)
+    both = [build.emit("concatenate", pair, {"dimension": last}) for pair in pairs]
+    region = _larger_or_earlier(both[0].dtype)
+    attributes = {"dimension": last, "is_stable": True}
+    ordered = build.results(build.emit("sort", both, attributes, regions=(region,)))
+    return tuple(build.prefix(values, k) for values in ordered)
+
+
+def _larger_or_earlier(dtype: str) -> Region:
+    """Whether an element comes first: the larger value does, and of equals the lower position."""
+    types = [TensorType(dtype)] * 2 + [TensorType("i32")] * 2
+    x, y, x_position, y_position = parameters = build.region_parameters(types)
+    same = build.compare(x, y, "EQ", total=True)
+    earlier = build.emit("and", (same, build.compare(x_position, y_position, "LT")))
+    larger = build.compare(x, y, "GT", total=True)
+    return Region(parameters, (build.emit("or", (larger, earlier)),))
+
+
 register(
     Op(
         name="sort",
@@ -76,6 +134,7 @@ register(
         infer=_infer_top_k,
         flops=_flops_top_k,
         slice=_slice_top_k,
+        contract=_contract_top_k,
         dialect="chlo",
     ),
 )

@@ -135,7 +135,9 @@ def _initial(node: Node) -> tuple[Node, ...]:
     return _parts(node.operands).inputs
 
 
-def _combine(node: Node, accumulated: Sequence[Node], chunk: Sequence[Node]) -> tuple[Node, ...]:
+def _combine(
+    node: Node, accumulated: Sequence[Node], chunk: Sequence[Node], _start: Node
+) -> tuple[Node, ...]:
     return lift(node.regions[0], (*accumulated, *chunk))
 
 
