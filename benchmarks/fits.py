@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from _timing import paired, wait
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from _timing import paired, wait
 
 import tf_memsafe
 
@@ -50,7 +50,7 @@ CALLS = 20
 def main() -> None:
     queries, points = tf.random.normal([500, 8]), tf.random.normal([4000, 8])
     report = tf_memsafe.explain(knn, queries, points, memory_limit="8GB")
-    assert report.fits and not report.loops, "this benchmark is about functions that fit"
+    assert report.peak_before <= 8e9, "this benchmark is about functions that fit"
     print(f"{'function':24}{'limit set':>12}{'plain':>12}{'ratio':>8}{'difference a call':>20}")
     for name, function, arguments in (
         ("knn 500 x 4,000", knn, (queries, points)),

@@ -63,9 +63,11 @@ def main() -> None:
     steps["plan"], plan = timed(lambda: make_plan(graph, LIMIT // 4))
     steps["write loops"], split = timed(lambda: write_plan(plan, LIMIT))
     steps["write text"], text = timed(lambda: write(split.graph))
-    print(f"{len(module.computations[-1].instructions)} instructions, "
-          f"{len(topological(graph.outputs))} nodes, {len(plan.loops)} loops, "
-          f"{len(text):,} characters")
+    print(
+        f"{len(module.computations[-1].instructions)} instructions, "
+        f"{len(topological(graph.outputs))} nodes, {len(plan.loops)} loops, "
+        f"{len(text):,} characters"
+    )
     for name, seconds in steps.items():
         print(f"  {name:12}{seconds * 1e3:>9.1f} ms")
     print(f"  {'together':12}{sum(steps.values()) * 1e3:>9.1f} ms (target: under 500)")

@@ -1,4 +1,4 @@
-"""The computations of shared/CASES.md, each as a small function with the size it was reported at."""
+"""The computations of shared/CASES.md, each a small function with the size it was reported at."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def dot_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """The other spelling: |x|^2 - 2xy^T + |y|^2."""
     products = tf.matmul(x, y, transpose_b=True)
     return (
-        tf.reduce_sum(x**2, -1)[..., :, None]
-        - 2 * products
-        + tf.reduce_sum(y**2, -1)[..., None, :]
+        tf.reduce_sum(x**2, -1)[..., :, None] - 2 * products + tf.reduce_sum(y**2, -1)[..., None, :]
     )
 
 
@@ -195,7 +193,13 @@ CASES = (
         (floats(128, 8070, 64), floats(128, 64, 8070)),
         "1GB",
     ),
-    Case(10, product_by_broadcast, (floats(2, 9, 7), floats(2, 7, 5)), (floats(8, 1000, 1000),) * 2, "300MB"),
+    Case(
+        10,
+        product_by_broadcast,
+        (floats(2, 9, 7), floats(2, 7, 5)),
+        (floats(8, 1000, 1000),) * 2,
+        "300MB",
+    ),
     Case(11, tiled_distances, (floats(30, 5), floats(20, 5)), (floats(20_000, 50),) * 2, "2GB"),
     Case(
         12,
@@ -204,7 +208,13 @@ CASES = (
         (floats(8000, 8000), floats(8000, 8000), floats(8000, 1)),
         "560MB",
     ),
-    Case(15, sinkhorn_step, (floats(60, 3), floats(40, 3)), (floats(65_536, 3), floats(32_768, 3)), "500MB"),
+    Case(
+        15,
+        sinkhorn_step,
+        (floats(60, 3), floats(40, 3)),
+        (floats(65_536, 3), floats(32_768, 3)),
+        "500MB",
+    ),
     Case(
         15,
         gradients(sinkhorn_step),
@@ -222,6 +232,11 @@ CASES = (
         blocked="cholesky",
     ),
     Case(
-        18, median_distance, (floats(20, 3), floats(10, 3)), (floats(50_000, 3), floats(30_000, 3)), "4GB", blocked="sort"
+        18,
+        median_distance,
+        (floats(20, 3), floats(10, 3)),
+        (floats(50_000, 3), floats(30_000, 3)),
+        "4GB",
+        blocked="sort",
     ),
 )

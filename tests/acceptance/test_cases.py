@@ -49,7 +49,8 @@ def test_what_cannot_be_cut_is_named(case: Case) -> None:
     assert not report.fits
     assert any(case.blocked in blocker.reason for blocker in report.blockers)  # type: ignore[operator]
     assert all(blocker.tensor.source for blocker in report.blockers)
-    assert report.blockers[0].tensor.source.file == case.function.__code__.co_filename  # type: ignore[union-attr]
+    files = {blocker.tensor.source.file for blocker in report.blockers if blocker.tensor.source}
+    assert files == {case.function.__code__.co_filename}
 
 
 def test_loops_one_after_the_other_compile() -> None:
@@ -58,7 +59,7 @@ def test_loops_one_after_the_other_compile() -> None:
     @tf.function(jit_compile=True)
     def three_loops(x: tf.Tensor) -> tf.Tensor:
         for _ in range(3):
-            _, x = tf.while_loop(lambda i, _: i < 4, lambda i, v: (i + 1, tf.sin(v) + x), (0, x))
+            _, x = tf.while_loop(lambda i, _: i < 4, lambda i, v: (i + 1, tf.sin(v) + 1), (0, x))
         return tf.reduce_sum(x[:, None] * x[None], 1)
 
     x = tf.random.stateless_normal([400], (1, 2))

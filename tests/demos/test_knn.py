@@ -33,7 +33,8 @@ def test_its_function_is_cut_to_the_limit() -> None:
     points = knn.features(knn.load_flights())[:3000]
     report = tf_memsafe.explain(knn.naive_knn(5), points[:200], points, memory_limit="1MB")
     assert report.fits
-    assert report.peak_after <= report.memory_limit == 1_000_000 < report.peak_before
+    assert report.memory_limit == 1_000_000
+    assert report.peak_after <= 1_000_000 < report.peak_before
     assert len(report.loops) == 1
 
 

@@ -32,7 +32,7 @@ class RandomProgram(NamedTuple):
     steps: tuple[Step, ...]
     results: int
 
-    def __call__(self, x: tf.Tensor, y: tf.Tensor, z: tf.Tensor) -> list[tf.Tensor]:
+    def compute(self, x: tf.Tensor, y: tf.Tensor, z: tf.Tensor) -> list[tf.Tensor]:
         pool: Pool = [x, y, z]
         for step in self.steps:
             first, second = pool[-1 - step.first % len(pool)], pool[-1 - step.second % len(pool)]

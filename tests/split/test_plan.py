@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -26,7 +29,7 @@ def causal_attention(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> 
     return tf.nn.softmax(tf.where(mask > 0, scores, -1e9)) @ values
 
 
-def gradient_of(function):  # type: ignore[no-untyped-def]
+def gradient_of(function: Callable[..., tf.Tensor]) -> Callable[..., list[tf.Tensor]]:
     """A function of the same arguments that returns the gradients of the sum of squares."""
 
     def gradients(*arguments: tf.Tensor) -> list[tf.Tensor]:
@@ -103,7 +106,7 @@ def test_a_kernel_times_a_vector_and_its_gradients_are_one_loop() -> None:
     assert {axis for _, axis in sinks(backward)} == {0, "combined"}
 
 
-def sgpr_gradient(points: int, inducing: int):  # type: ignore[no-untyped-def]
+def sgpr_gradient(points: int, inducing: int) -> Any:
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(points, 3))
     targets = np.sin(inputs[:, :1]) + 0.1 * generator.normal(size=(points, 1))

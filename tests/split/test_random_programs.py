@@ -24,7 +24,7 @@ SPECIAL = st.sampled_from([(), (math.nan,), (math.inf,), (-math.inf, math.nan)])
 def check(program: RandomProgram, threshold: int, chunk: int, special: tuple[float, ...]) -> int:
     """Cuts the program, compares it with itself uncut, and returns how many loops there were."""
     given_arguments = arguments(special)
-    graph = graph_of(program, *given_arguments)
+    graph = graph_of(program.compute, *given_arguments)
     plan = make_plan(simplify(graph), threshold)
     split = with_chunks(plan, [min(chunk, loop.steps) for loop in plan.loops])
     verify(split.graph)

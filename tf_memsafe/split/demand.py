@@ -162,7 +162,7 @@ class Demand:
             found = [0]
             for operand, cut in zip(node.operands, needed, strict=True):
                 request = (operand, cut)
-                found.append(levels[request] if request in levels else ready[operand])  # type: ignore[index]
+                found.append(levels[request] if request in levels else ready[operand])
             found += [ready[d] for d in node.dependencies[len(node.operands) :]]
             return max(found)
 
