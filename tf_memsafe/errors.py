@@ -37,6 +37,10 @@ class MemoryLimitError(tf.errors.ResourceExhaustedError):
         return type(self), (self.message, self.memory_limit, self.smallest_peak)
 
 
+class IncompatibleTensorFlowError(RuntimeError):
+    """This TensorFlow has changed something that tf_memsafe relies on; the message says what."""
+
+
 class MemorySafetyWarning(UserWarning):
     """A function runs as the user wrote it although a limit is set; the message says why."""
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_memsafe import limits, xla
 from tf_memsafe.function import LimitedFunction
+from tf_memsafe.self_check import self_check
 from tf_memsafe.xla import ConcreteFunction
 
 _lock = threading.RLock()
@@ -33,17 +34,18 @@ def set_memory_limit(limit: object) -> None:
 
     Raises:
         ValueError: for anything else; the limit stays as it was.
+        IncompatibleTensorFlowError: for a TensorFlow that has changed what is relied on.
 
     Example: `tf_memsafe.set_memory_limit("8GB")`
     """
     parsed = limits.parse_limit(limit)
     with _lock:
         had_one = limits.process_limit() is not None
-        limits.set_global(parsed)
         if parsed is not None and not had_one:
             _install()
         elif parsed is None and had_one:
             _remove()
+        limits.set_global(parsed)
 
 
 def get_memory_limit() -> int | None:
@@ -126,6 +128,7 @@ def _installed() -> Iterator[None]:
 
 
 def _install() -> None:
+    self_check()
     _Hook.holders += 1
     if _Hook.holders == 1:
         xla.intercept_calls(_call)

@@ -14,14 +14,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.python import xla as tf_xla
-from tensorflow.compiler.xla.service import hlo_pb2
-from tensorflow.python.eager import context, forwardprop_util, record
-from tensorflow.python.eager.polymorphic_function import concrete_function
-from tensorflow.python.ops import gradients_util, resource_variable_ops
-from tensorflow.python.util import nest
 
 from tf_memsafe.buffers import Allocation, BufferAssignment, HeapEvent
+
+try:
+    from tensorflow.compiler.tf2xla.python import xla as tf_xla
+    from tensorflow.compiler.xla.service import hlo_pb2
+    from tensorflow.python.eager import context, forwardprop_util, record
+    from tensorflow.python.eager.polymorphic_function import concrete_function
+    from tensorflow.python.ops import gradients_util, resource_variable_ops
+    from tensorflow.python.util import nest
+except ImportError as error:
+    raise ImportError(
+        f"TensorFlow {tf.__version__} has moved what tf_memsafe relies on ({error}); "
+        "see README.md for the versions that it supports"
+    ) from error
 
 ConcreteFunction: TypeAlias = concrete_function.ConcreteFunction
 
