@@ -6,7 +6,7 @@ running) until one program's assignment is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +36,7 @@ from tf_memsafe.split.plan import (
 )
 from tf_memsafe.xla import ConcreteFunction
 
-MOST_COMPILES = 4
+MOST_COMPILES = 3
 """How many programs are compiled before a limit is given up on."""
 
 MARGIN = 0.97
@@ -142,13 +142,13 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
 
 
 def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
-    """The proof with the first program that fits, else with the smallest that was found."""
+    """The proof with the first program that fits, else with the smallest that there is."""
     fusing = estimate_peak(graph) > limit  # if not, XLA fuses less of this than it mostly does
-    target, tried = limit, set()
+    target, tried = limit, set[Graph]()
     for _ in range(MOST_COMPILES):
         split = best_cut(graph, target, fusing)
         if split is None or split.graph in tried:
-            return proof
+            break
         tried.add(split.graph)
         peak, proof = _try(proof, split)
         if proof.fits:
@@ -157,6 +157,15 @@ def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
             fusing, target = False, limit
         else:
             target = _lower(target, split, peak, limit)
+    return _smallest(proof, graph, tried)
+
+
+def _smallest(proof: Proof, graph: Graph, tried: Collection[Graph]) -> Proof:
+    """The proof with the program that needs least, whatever the limit: that need is then true."""
+    for fusing in (True, False):
+        split = best_cut(graph, 0, fusing)
+        if split is not None and split.graph not in tried:
+            _, proof = _try(proof, split)
     return proof
 
 

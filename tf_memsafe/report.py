@@ -137,20 +137,20 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     report = report_on(proof, function)
     limit, smallest = report.memory_limit or 0, report.peak_after
     argument_bytes = sum(node.type.bytes for node in _arguments(proof))
-    about = "" if proof.before.exact else "about "
-    lines = [
-        f"{report.name} needs at least {about}{format_bytes(smallest)} ({smallest:,} bytes) at "
-        f"once, more than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
-    ]
+    above = f"more than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
+    if proof.before.exact:
+        size = f"needs at least {format_bytes(smallest)} ({smallest:,} bytes) at once"
+        advice = f"Try a limit of {smallest:,} bytes, smaller arguments or a lower precision, or"
+    else:
+        size = f"needs about {format_bytes(smallest)} at once, and has to"
+        advice = "No limit that this machine can keep is enough. Try smaller arguments, or"
+    lines = [f"{report.name} {size}, {above}"]
     if argument_bytes > limit:
         lines.append(f"Its arguments alone take {format_bytes(argument_bytes)}.")
     blamed: tuple[Blocker | Tensor, ...] = report.blockers or report.largest
     lines.append("The tensors to blame:" if not report.blockers else "What has to exist whole:")
     lines += [f"  {tensor}" for tensor in blamed[:LARGEST_SHOWN]]
-    lines.append(
-        f"Try a limit of {smallest:,} bytes or more, smaller arguments or a lower precision, or "
-        "tf_memsafe.explain(...) for the whole picture. Nothing was allocated."
-    )
+    lines.append(f"{advice} tf_memsafe.explain(...) for the whole picture. Nothing was allocated.")
     return "\n".join(lines)
 
 

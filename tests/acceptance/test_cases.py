@@ -43,6 +43,24 @@ def test_the_numbers_are_the_plain_functions(case: Case) -> None:
         np.testing.assert_allclose(value, reference, rtol=2e-5, atol=1e-5)
 
 
+QUICK = {3, 4, 12}
+"""The cases whose smallest limit `make test` looks for; `make test-all` looks for all."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case.number in QUICK else pytest.mark.slow)
+        for case in FITTING
+    ],
+    ids=identify,
+)
+def test_the_stated_smallest_limit_is_true(case: Case) -> None:
+    smallest = tf_memsafe.explain(case.function, *case.small, memory_limit=1).peak_after
+    assert tf_memsafe.explain(case.function, *case.small, memory_limit=smallest).fits
+    assert not tf_memsafe.explain(case.function, *case.small, memory_limit=smallest - 1).fits
+
+
 @pytest.mark.parametrize("case", BLOCKED, ids=identify)
 def test_what_cannot_be_cut_is_named(case: Case) -> None:
     report = tf_memsafe.explain(case.function, *case.reported, memory_limit=case.limit)
