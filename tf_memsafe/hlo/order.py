@@ -13,15 +13,15 @@ def topological(roots: Iterable[Node], known: Collection[Node] = ()) -> list[Nod
     `known` nodes, and what only they need, are left out. A region's inside is a scope of its own.
     """
     ordered: list[Node] = []
-    seen = set(known)
+    seen: set[Node] = set()  # not a copy of `known`, which may be large and asked of often
     for root in roots:
-        if root in seen:
+        if root in seen or root in known:
             continue
         seen.add(root)
         stack: list[tuple[Node, Iterator[Node]]] = [(root, iter(root.dependencies))]
         while stack:
             node, pending = stack[-1]
-            following = next((n for n in pending if n not in seen), None)
+            following = next((n for n in pending if n not in seen and n not in known), None)
             if following is None:
                 ordered.append(node)
                 stack.pop()

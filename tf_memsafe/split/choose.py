@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.cuts import axis_sizes
-from tf_memsafe.split.demand import BlockedError, Demand, LoopPlan
+from tf_memsafe.split.demand import Demand, LoopPlan
 from tf_memsafe.split.program import Program
 from tf_memsafe.split.spread import Spread, spread
 
@@ -43,11 +43,11 @@ def choose_cuts(program: Program) -> dict[Node, Cut]:
 
 def resolve(program: Program, cuts: dict[Node, Cut]) -> tuple[Demand, Program]:
     """What the cuts come to; where a value turns out to be needed whole, it is pinned."""
-    while True:
-        try:
-            return Demand(program, cuts), program
-        except BlockedError as blocked:
-            program = program.with_pin(blocked.value, blocked.user)
+    demand = Demand(program, cuts)
+    while demand.blocked:
+        program = program.with_pins(demand.blocked)
+        demand = Demand(program, cuts)
+    return demand, program
 
 
 def _seeds(program: Program) -> list[Node]:

@@ -15,15 +15,6 @@ Request = tuple[Node, Cut]
 """A value wanted in chunks of this cut."""
 
 
-class BlockedError(Exception):
-    """`user` needs the streamed `value` whole; if they are the same, it cannot be cut this way."""
-
-    def __init__(self, value: Node, user: Node) -> None:
-        super().__init__(f"{user!r} needs {value!r} whole")
-        self.value = value
-        self.user = user
-
-
 @dataclass(frozen=True)
 class LoopPlan:
     """One loop: what it computes (`sinks`), and what it recomputes in each chunk (`members`)."""
@@ -47,7 +38,9 @@ class LoopPlan:
 class Demand:
     """Asks each output for its whole value, and follows what that takes.
 
-    cuts: the axis chosen for each streamed value. Raises BlockedError if the choice does not work.
+    cuts: the axis chosen for each streamed value. blocked: the streamed values that turn out to be
+    needed whole, each with the user that is to blame (itself, if it cannot be cut this way). If
+    there are any, there are no loops: the values have to be pinned, and asked for anew.
     """
 
     def __init__(self, program: Program, cuts: dict[Node, Cut]) -> None:
@@ -57,21 +50,22 @@ class Demand:
         self._whole: dict[Node, Node] = {output: output for output in program.graph.outputs}
         self._computed: set[Request] = set()
         self.sinks: dict[Node, Way] = {}
+        self.blocked: dict[Node, Node] = {}
+        self.loops: list[LoopPlan] = []
         for node in reversed(program.nodes):
             self._follow_chunks(node)
             self._follow_whole(node)
-        self.levels, self._ready = self._find_levels()
-        self.loops = self._find_loops()
+        if not self.blocked:
+            self.levels, self._ready = self._find_levels()
+            self.loops = self._find_loops()
 
     # --- backwards: what is asked of each value ---
 
     def _follow_chunks(self, node: Node) -> None:
         for cut in self._chunks.get(node, ()):
             needed = operand_cuts(node, cut)
-            if node in self._program.streamed:
-                if needed is None:
-                    raise BlockedError(node, node)
-            elif needed is None or not self._computed_in_chunks(node, cut, needed):
+            streamed = node in self._program.streamed
+            if needed is None or not (streamed or self._computed_in_chunks(node, cut, needed)):
                 self._whole.setdefault(node, node)
                 continue
             self._computed.add((node, cut))
@@ -98,14 +92,11 @@ class Demand:
         if node not in self._whole:
             return
         if node in self._program.streamed:
-            raise BlockedError(node, self._whole[node])
-        if not any(operand in self._program.streamed for operand in node.operands):
-            for dependency in node.dependencies:
-                self._whole.setdefault(dependency, node)
-            return
+            self.blocked[node] = self._whole[node]
         way = self._best_way(node)
-        self.sinks[node] = way
-        self._ask(node, way.operands)
+        if way is not None:
+            self.sinks[node] = way
+        self._ask(node, way.operands if way else (None,) * len(node.operands))
 
     def _ask(self, user: Node, needed: Sequence[Cut | None]) -> None:
         for operand, cut in zip(user.operands, needed, strict=True):
@@ -116,13 +107,14 @@ class Demand:
         for dependency in user.dependencies[len(user.operands) :]:
             self._whole.setdefault(dependency, user)
 
-    def _best_way(self, node: Node) -> Way:
-        """The way whose chunks of streamed operands are those the other sinks take as well."""
+    def _best_way(self, node: Node) -> Way | None:
+        """The way whose chunks of streamed operands are those the other sinks take as well.
+
+        None if no operand is streamed, or if the node needs one of them whole.
+        """
         streamed = [o for o in node.operands if o in self._program.streamed]
         possible = [way for way in self._ways(node, streamed) if self._feasible(node, way)]
-        if not possible:
-            raise BlockedError(streamed[0], node)
-        return max(possible, key=lambda way: self._agreement(node, way))
+        return max(possible, key=lambda way: self._agreement(node, way), default=None)
 
     def _ways(self, node: Node, streamed: Iterable[Node]) -> list[Way]:
         found: dict[Way, None] = {}

@@ -49,14 +49,31 @@ def _peak(results: Sequence[Node], known: Collection[Node], fusing: bool) -> int
     nodes = topological(results, known)
     used_by = users(nodes)
     stored = {node for node in nodes if is_stored(node, used_by[node], results, fusing)}
-    freed = _freed_after(nodes, used_by, stored, results)
+    held = {node: node.type.bytes for node in stored} | _begun_by_loops(nodes)
+    freed = _freed_after(nodes, used_by, stored, held, results)
     live = peak = 0
     for node in nodes:
-        if node in stored:
-            live += node.type.bytes
+        live += held.get(node, 0)
         peak = max(peak, live + inside_peak(node, fusing))
-        live -= sum(dead.type.bytes for dead in freed.get(node, ()))
+        live -= sum(held[dead] for dead in freed.get(node, ()))
     return peak
+
+
+def _begun_by_loops(nodes: Sequence[Node]) -> dict[Node, int]:
+    """Bytes of each loop's state that no other value's buffer can be taken over for."""
+    return {node: _own_state(node) for node in nodes if node.name == "while"}
+
+
+def _own_state(loop: Node) -> int:
+    """Of what changes and starts as a constant, or as a value that starts another result, too."""
+    body, taken, total = loop.regions[1], set[Node](), 0
+    for operand, parameter, result in zip(
+        loop.operands, body.parameters, body.results, strict=True
+    ):
+        if result is not parameter and (operand.name == "constant" or operand in taken):
+            total += operand.type.bytes
+        taken.add(operand)
+    return total
 
 
 def is_stored(
@@ -90,6 +107,7 @@ def _freed_after(
     nodes: Sequence[Node],
     used_by: dict[Node, list[Node]],
     stored: Collection[Node],
+    held: Collection[Node],
     results: Sequence[Node],
 ) -> dict[Node, list[Node]]:
     """The buffers that are dead once a node has run."""
@@ -99,13 +117,21 @@ def _freed_after(
         uses = [position[node]] if node not in results else [len(nodes)]
         for user in used_by[node]:
             # What is computed inside its user's loop, or lives on in it, is needed until that ends.
-            uses.append(position[user] if user in stored else last[user])
+            ends = user in stored or not _lives_on(node, user)
+            uses.append(position[user] if ends else last[user])
         last[node] = max(uses)
     freed: dict[Node, list[Node]] = {}
-    for node in stored:
+    for node in held:
         if last[node] < len(nodes):
             freed.setdefault(nodes[last[node]], []).append(node)
     return freed
+
+
+def _lives_on(node: Node, user: Node) -> bool:
+    """Whether what the user makes needs the node for as long as it is needed itself."""
+    if user.name == "dynamic_update_slice":
+        return node is user.operands[0]
+    return user.name not in ALIASES or node in user.operands
 
 
 def inside_peak(node: Node, fusing: bool = True) -> int:

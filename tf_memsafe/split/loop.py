@@ -43,6 +43,8 @@ class _Writer:
 
     def whole(self, node: Node) -> Node:
         """The new node for a value that exists whole."""
+        if node in self._whole:
+            return self._whole[node]
         for needed in topological((node,), self._whole):
             self._whole[needed] = remake(needed, self._whole)
         return self._whole[node]

@@ -9,6 +9,7 @@ from math import ceil
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
+from tf_memsafe.split.checkpoint import checkpoint_loops
 from tf_memsafe.split.choose import CHUNK_BYTES, choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
 from tf_memsafe.split.demand import LoopPlan
@@ -66,17 +67,19 @@ def best_cut(graph: Graph, limit: int, fusing: bool = True, depth: int = 1) -> S
     """
     given = sum(type_.bytes for type_ in graph.types)
     results = sum(output.type.bytes for output in dict.fromkeys(graph.outputs))
-    smallest: SplitGraph | None = None
-    uncut = Plan(graph, (), ())
-    for plan in (uncut, *plans(graph, limit - given - results)):
-        split = cut_inside(write_plan(plan, limit, fusing), limit, fusing, depth)
-        if split.plan is uncut and not split.inner:
-            continue
-        if smallest is None or split.estimate < smallest.estimate:
-            smallest = split
-        if split.estimate <= limit:
-            break
-    return smallest
+    as_given, graph = graph, checkpoint_loops(graph, limit, fusing)
+    inside = cut_inside(write_plan(Plan(graph, (), ()), limit, fusing), limit, fusing, depth)
+    changed = bool(inside.inner) or graph is not as_given
+    if changed and inside.estimate <= limit:
+        return inside
+    splits = [inside] if changed else []
+    for plan in plans(graph, limit - given - results):
+        splits.append(write_plan(plan, limit, fusing))
+        if splits[-1].estimate <= limit:
+            return splits[-1]
+    # No cut along one axis a loop is enough: the loops are cut again.
+    nested = [cut_inside(split, limit, fusing, depth) for split in splits if not split.inner]
+    return min((*splits, *nested), key=lambda split: split.estimate, default=None)
 
 
 def cut_inside(split: SplitGraph, limit: int, fusing: bool, depth: int = 1) -> SplitGraph:
@@ -150,11 +153,15 @@ def write_plan(plan: Plan, limit: int, fusing: bool = True) -> SplitGraph:
     """The plan with the largest useful chunks whose estimated peak is within `limit` bytes."""
     used_by = users(topological(plan.graph.outputs))
     wanted = [preferred_chunk(loop, used_by) for loop in plan.loops]
-    while True:
+    split = with_chunks(plan, wanted, fusing)
+    if split.estimate <= limit:
+        return split
+    least = with_chunks(plan, [1] * len(wanted), fusing)
+    while split.estimate > limit > least.estimate and max(wanted) > 1:
+        share = min(0.5, (limit - least.estimate) / (split.estimate - least.estimate))
+        wanted = [max(1, int(chunk * share)) for chunk in wanted]
         split = with_chunks(plan, wanted, fusing)
-        if split.estimate <= limit or all(chunk == 1 for chunk in wanted):
-            return split
-        wanted = [max(1, chunk // 2) for chunk in wanted]
+    return split if split.estimate <= limit else least
 
 
 def with_chunks(plan: Plan, chunks: Sequence[int], fusing: bool = True) -> SplitGraph:

@@ -39,9 +39,9 @@ class Program:
                 found.add(node)
         return frozenset(found)
 
-    def with_pin(self, value: Node, user: Node) -> Program:
-        """The same program, but that `value` exists whole, for `user`."""
-        return Program(self.graph, self.threshold, {**self.pinned, value: user})
+    def with_pins(self, pinned: Mapping[Node, Node]) -> Program:
+        """The same program, but that these values exist whole as well."""
+        return Program(self.graph, self.threshold, {**self.pinned, **pinned})
 
     @cached_property
     def position(self) -> dict[Node, int]:
