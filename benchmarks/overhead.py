@@ -18,6 +18,8 @@ from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
+from tf_memsafe.rewrite.options import get_optimizer_options
+from tf_memsafe.rewrite.pipeline import rewrite
 from tf_memsafe.split.plan import make_plan, write_plan
 
 LIMIT = 60_000_000
@@ -60,6 +62,9 @@ def main() -> None:
     steps = {}
     steps["read"], (graph, _) = timed(lambda: lift_large_constants(simplify(read(module))))
     steps["verify"], _ = timed(lambda: verify(graph))
+    options = get_optimizer_options()
+    steps["rewrite"], rewritten = timed(lambda: rewrite(graph, options))
+    graph = rewritten.graph
     steps["plan"], plan = timed(lambda: make_plan(graph, LIMIT // 4))
     steps["write loops"], split = timed(lambda: write_plan(plan, LIMIT))
     steps["write text"], text = timed(lambda: write(split.graph))

@@ -88,6 +88,22 @@ def test_the_text(cut: Report) -> None:
     assert "distances = tf.reduce_sum" in text
 
 
+def test_what_was_rewritten_and_what_was_not() -> None:
+    def chain(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+        distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
+        similarities = tf.exp(-distances)
+        return (similarities @ similarities) @ v
+
+    report = explain(chain, *SPECS, memory_limit=LIMIT)
+    (order,) = [line for line in report.rewrites if line.startswith("chain: ")]
+    assert "(A @ B) @ v => A @ (B @ v)" in order
+    (refusal,) = [line for line in report.refusals if line.startswith("distance: ")]
+    assert place_of(chain, "distances = ") in refusal
+    assert refusal.endswith(": in 3 dimensions the differences are faster")
+    assert "rewritten:" in str(report)
+    assert json.dumps(report.to_dict())
+
+
 # --- a function that cannot be cut ---
 
 

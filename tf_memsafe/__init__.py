@@ -4,6 +4,7 @@ from tf_memsafe.errors import MemoryLimitError, MemorySafetyWarning
 from tf_memsafe.explain import explain
 from tf_memsafe.hook import function, get_memory_limit, memory_limit, set_memory_limit
 from tf_memsafe.report import Report
+from tf_memsafe.rewrite.options import get_optimizer_options, set_optimizer_options
 
 __all__ = [
     "MemoryLimitError",
@@ -12,6 +13,8 @@ __all__ = [
     "explain",
     "function",
     "get_memory_limit",
+    "get_optimizer_options",
     "memory_limit",
     "set_memory_limit",
+    "set_optimizer_options",
 ]

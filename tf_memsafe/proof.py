@@ -26,13 +26,18 @@ from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
 from tf_memsafe.machine import free_memory
-from tf_memsafe.rewrite.sorted_prefix import sorted_prefixes_to_top_k
+from tf_memsafe.rewrite.driver import Refusal, Rewrite
+from tf_memsafe.rewrite.options import get_optimizer_options
+from tf_memsafe.rewrite.pipeline import rewrite
+from tf_memsafe.split.checkpoint import checkpoint_loops
 from tf_memsafe.split.liveness import bound_peak, estimate_peak
 from tf_memsafe.split.plan import (
     Blocker,
+    Plan,
     SplitGraph,
     best_cut,
     unavoidable,
+    write_plan,
 )
 from tf_memsafe.xla import ConcreteFunction
 
@@ -63,7 +68,7 @@ class Proof:
     graph: the program as read; None if it could not be (`problem` says why).
     before: its buffers as the user wrote it. updates: the variables' parameters, by extra output.
     split, executable: the best program found and its plan; None where none was needed or possible.
-    blockers: what could not be cut.
+    blockers: what could not be cut. rewrites, refusals: the rules that fired, and that did not.
     """
 
     limit: int | None
@@ -74,6 +79,8 @@ class Proof:
     split: SplitGraph | None = None
     executable: Executable | None = None
     blockers: tuple[Blocker, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     problem: str | None = None
 
     @property
@@ -118,14 +125,16 @@ def prove(
         return replace(proof, before=xla.measure(function, specs))
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         return replace(proof, before=BufferAssignment.estimated(bound))
-    if blockers := unavoidable(graph, max(limit, free_memory())):
+    if blockers := unavoidable(checkpoint_loops(graph, limit), max(limit, free_memory())):
         # XLA can take hours to compile a program that this machine could never run.
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
     if proof.fits_as_written:
         return proof
-    return _search(proof, sorted_prefixes_to_top_k(graph), limit)
+    rewritten = rewrite(graph, get_optimizer_options())
+    proof = replace(proof, rewrites=rewritten.rewrites, refusals=rewritten.refusals)
+    return _search(proof, rewritten.graph, limit)
 
 
 def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
@@ -143,7 +152,18 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
 
 def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
     """The proof with the first program that fits, else with the smallest that there is."""
-    fusing = estimate_peak(graph) > limit  # if not, XLA fuses less of this than it mostly does
+    uncut = write_plan(Plan(graph, (), ()), limit)
+    smaller = any(each.bytes_after < each.bytes_before for each in proof.rewrites)
+    if smaller and uncut.estimate <= limit:
+        _, proof = _try(proof, uncut)
+        if proof.fits:
+            return proof
+    if (checkpointed := _checkpointed(graph, limit)) and checkpointed.estimate <= 2 * limit:
+        # The estimate of what loops need is often too high, and cutting more can cost memory.
+        _, proof = _try(proof, checkpointed)
+        if proof.fits:
+            return proof
+    fusing = uncut.estimate > limit  # if not, XLA fuses less of this than it mostly does
     target, tried = limit, set[Graph]()
     for _ in range(MOST_COMPILES):
         split = best_cut(graph, target, fusing)
@@ -160,12 +180,20 @@ def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
     return _smallest(proof, graph, tried)
 
 
+def _checkpointed(graph: Graph, limit: int) -> SplitGraph | None:
+    """The graph with its loops' steps computed again but nothing cut; None if that is no help."""
+    checkpointed = checkpoint_loops(graph, limit)
+    return None if checkpointed is graph else write_plan(Plan(checkpointed, (), ()), limit)
+
+
 def _smallest(proof: Proof, graph: Graph, tried: Collection[Graph]) -> Proof:
     """The proof with the program that needs least, whatever the limit: that need is then true."""
-    for fusing in (True, False):
-        split = best_cut(graph, 0, fusing)
+    for split in (_checkpointed(graph, 0), best_cut(graph, 0, True), best_cut(graph, 0, False)):
         if split is not None and split.graph not in tried:
             _, proof = _try(proof, split)
+    if proof.rewrites and proof.executable is None:
+        _, uncut = _try(proof, write_plan(Plan(graph, (), ()), 0))
+        proof = replace(uncut, blockers=proof.blockers)
     return proof
 
 

@@ -71,7 +71,8 @@ class Report:
     memory_limit: None if there is none. peak_before, peak_after: arguments, results and temporaries
     as XLA's buffer assignment counts them; equal for a function that is left alone. fits: whether
     peak_after is within the limit. loops: what was cut. largest: the largest tensors of the
-    function as written. blockers: what could not be cut, and why. rewrites: the rules that fired.
+    function as written. blockers: what could not be cut, and why. rewrites: the rules that fired,
+    what saved most first. refusals: what looked like a rule's pattern, and why it was left alone.
     stablehlo: the text of the rewritten program, or of the original where there was no need.
     """
 
@@ -84,6 +85,7 @@ class Report:
     largest: tuple[Tensor, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     rewrites: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     problem: str | None = None
     stablehlo: str = field(default="", repr=False)
 
@@ -108,6 +110,9 @@ class Report:
         if not self.loops:
             yield "  largest tensors:"
             yield from (f"    {tensor}" for tensor in self.largest)
+        if self.rewrites:
+            yield "  rewritten:"
+            yield from (f"    {rewrite}" for rewrite in self.rewrites[:LARGEST_SHOWN])
         if self.blockers:
             yield "  could not be cut:"
             yield from (f"    {blocker}" for blocker in self.blockers[:LARGEST_SHOWN])
@@ -127,6 +132,8 @@ def report_on(proof: Proof, function: ConcreteFunction) -> Report:
         loops=tuple(_loops(proof, graph)),
         largest=tuple(_largest(_program_nodes(proof), graph)),
         blockers=tuple(_blockers(proof, graph)),
+        rewrites=tuple(_rewrites(proof, graph)),
+        refusals=tuple(_refusals(proof, graph)),
         problem=proof.problem,
         stablehlo=rewritten or original,
     )
@@ -205,6 +212,32 @@ def _blockers(proof: Proof, graph: tf.Graph) -> Iterator[Blocker]:
         user = _tensor(blocker.user, graph)
         needs = ": no axis of it can be computed alone" if own else " needs it whole"
         yield Blocker(_tensor(blocker.value, graph), f"{user.op}{needs}{_at(user)}")
+
+
+def _rewrites(proof: Proof, graph: tf.Graph) -> Iterator[str]:
+    """A line for each rule and line of the user's code, what saved most first."""
+    saved = sorted(proof.rewrites, key=lambda each: each.bytes_after - each.bytes_before)
+    found: dict[object, str] = {}
+    for each in saved:
+        text = f"{each.optimizer}: {each.summary}{_place(each.node, graph)}"
+        if each.bytes_after < each.bytes_before:
+            before, after = map(format_bytes, (each.bytes_before, each.bytes_after))
+            found.setdefault(text, f"{text} (the largest tensor: {before}, now {after})")
+        else:
+            found.setdefault(text, text)
+    return iter(found.values())
+
+
+def _refusals(proof: Proof, graph: tf.Graph) -> Iterator[str]:
+    texts = (
+        f"{each.optimizer}: not {each.summary}{_place(each.node, graph)}: {each.reason}"
+        for each in proof.refusals
+    )
+    return iter(dict.fromkeys(texts))
+
+
+def _place(node: Node, graph: tf.Graph) -> str:
+    return _at(_tensor(node, graph))
 
 
 def _at(user: Tensor) -> str:

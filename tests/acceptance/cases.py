@@ -132,6 +132,20 @@ def chain(a: tf.Tensor, b: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     return (a @ b) @ v
 
 
+def folded_tiles(v: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Case 13: what each step multiplies v by is 10,000 times as large as what it reads."""
+
+    def add(total: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+        return total + (v * tf.tile(row, [10_000]))[0]
+
+    return tf.foldl(add, rows, 0.0)
+
+
+def folded_products(x: tf.Tensor, ys: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+    """Case 14: the sum over all y of x * (y + z), in a loop."""
+    return tf.foldl(lambda total, y: total + x * (y + z), ys, tf.zeros_like(z))
+
+
 def sinkhorn_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Case 15."""
     return tf.reduce_logsumexp(-squared_distances(x, y), 1)
@@ -207,6 +221,20 @@ CASES = (
         (floats(50, 50), floats(50, 50), floats(50, 1)),
         (floats(8000, 8000), floats(8000, 8000), floats(8000, 1)),
         "560MB",
+    ),
+    Case(
+        13,
+        gradients(folded_tiles),
+        (floats(1), floats(20, 7)),
+        (floats(1), floats(10_000, 1000)),
+        "1GB",
+    ),
+    Case(
+        14,
+        gradients(folded_products),
+        (floats(), floats(5), floats(4, 5)),
+        (floats(), floats(100), floats(3000, 3000)),
+        "500MB",
     ),
     Case(
         15,

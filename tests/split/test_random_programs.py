@@ -13,6 +13,8 @@ from tests.hlo.running import graph_of, run
 from tests.split.random_programs import RandomProgram, arguments, programs
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
+from tf_memsafe.rewrite.options import get_optimizer_options
+from tf_memsafe.rewrite.pipeline import rewrite
 from tf_memsafe.split.plan import make_plan, with_chunks
 
 RELATIVE = 1e-11
@@ -25,7 +27,8 @@ def check(program: RandomProgram, threshold: int, chunk: int, special: tuple[flo
     """Cuts the program, compares it with itself uncut, and returns how many loops there were."""
     given_arguments = arguments(special)
     graph = graph_of(program.compute, *given_arguments)
-    plan = make_plan(simplify(graph), threshold)
+    rewritten = rewrite(simplify(graph), get_optimizer_options()).graph
+    plan = make_plan(rewritten, threshold)
     split = with_chunks(plan, [min(chunk, loop.steps) for loop in plan.loops])
     verify(split.graph)
     if plan.loops:

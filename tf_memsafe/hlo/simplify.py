@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.node import Graph, Node, Region, make
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.rebuild import remake
 
@@ -13,10 +15,27 @@ SAME_IF_SAME_TYPE = {"reshape", "convert", "slice", "broadcast_in_dim", "pad"}
 
 def simplify(graph: Graph) -> Graph:
     """The graph without views of a value as itself, and with one reshape in place of several."""
-    new: dict[Node, Node] = {}
-    for node in topological(graph.outputs):
-        new[node] = _simpler(remake(node, new))
-    return Graph(graph.parameters, tuple(new[output] for output in graph.outputs))
+    return Graph(graph.parameters, _simplified(graph.outputs))
+
+
+def _simplified(results: Iterable[Node], known: Sequence[Node] = ()) -> tuple[Node, ...]:
+    new: dict[Node, Node] = {node: node for node in known}
+    for node in topological(results, new):
+        new[node] = _simpler(_inside(remake(node, new)))
+    return tuple(new[result] for result in results)
+
+
+def _inside(node: Node) -> Node:
+    """The node with its regions simplified."""
+    regions = tuple(_simplified_region(region) for region in node.regions)
+    if regions == node.regions:
+        return node
+    return make(node.op, node.operands, node.type, node.attributes, regions, node.source)
+
+
+def _simplified_region(region: Region) -> Region:
+    known = (*region.parameters, *region.captures)
+    return Region(region.parameters, _simplified(region.results, known), region.captures)
 
 
 def _simpler(node: Node) -> Node:

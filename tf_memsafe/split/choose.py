@@ -9,7 +9,7 @@ from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.cuts import axis_sizes
 from tf_memsafe.split.demand import Demand, LoopPlan
 from tf_memsafe.split.program import Program
-from tf_memsafe.split.spread import Spread, spread
+from tf_memsafe.split.spread import Spread, Spreads
 
 CHUNK_BYTES = 8_000_000
 """What the largest tensor of a chunk takes where memory allows: it stays in a CPU's cache, and is
@@ -33,11 +33,12 @@ class Price(NamedTuple):
 def choose_cuts(program: Program) -> dict[Node, Cut]:
     """The cut of each streamed value, and of the small ones between them."""
     cuts: dict[Node, Cut] = {}
+    spreads = Spreads(program)
     for seed in _seeds(program):
         if seed not in cuts:
-            candidates = _candidates(program, seed, cuts)
-            best = min(_price(program, cuts, candidates, axis) for axis in candidates)
-            cuts |= candidates[best.axis].cuts
+            candidates = _candidates(spreads, seed)
+            best = min(_price(program, spreads, cuts, seed, axis) for axis in candidates)
+            cuts = candidates[best.axis].cuts | cuts
     return cuts
 
 
@@ -58,23 +59,25 @@ def _seeds(program: Program) -> list[Node]:
     return sorted(streamed, key=lambda node: -node.type.bytes)
 
 
-def _candidates(program: Program, seed: Node, taken: dict[Node, Cut]) -> dict[int, Spread]:
+def _candidates(spreads: Spreads, seed: Node) -> dict[int, Spread]:
     """The axes of a value, each with where cutting it leads; the least hindered first."""
     axes = [axis for axis, size in enumerate(axis_sizes(seed)) if size > 1]
-    spreads = {axis: spread(program, seed, axis, taken) for axis in axes}
-    return dict(sorted(spreads.items(), key=lambda item: item[1].hindrance))
+    found = {axis: spreads(seed, axis) for axis in axes}
+    return dict(sorted(found.items(), key=lambda item: item[1].hindrance))
 
 
 def _price(
-    program: Program, cuts: dict[Node, Cut], candidates: dict[int, Spread], axis: int
+    program: Program, spreads: Spreads, cuts: dict[Node, Cut], first: Node, axis: int
 ) -> Price:
+    """The price of cutting `first` along `axis`, and what that leaves open the likeliest way."""
+    candidates = _candidates(spreads, first)
     if len(candidates) == 1:
         return Price(0, 0, 0, 0, axis)
-    completed = cuts | candidates[axis].cuts
+    completed = candidates[axis].cuts | cuts
     for seed in _seeds(program):
         if seed not in completed:
-            others = _candidates(program, seed, completed)
-            completed |= next(iter(others.values())).cuts
+            likeliest = next(iter(_candidates(spreads, seed).values()))
+            completed = likeliest.cuts | completed
     demand, resolved = resolve(program, completed)
     members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
     step = max((node.type.bytes // steps for steps, node in members), default=0)

@@ -11,6 +11,7 @@ from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.checkpoint import checkpoint_loops
 from tf_memsafe.split.choose import CHUNK_BYTES, choose_cuts, resolve
+from tf_memsafe.split.cost import cost
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
 from tf_memsafe.split.demand import LoopPlan
 from tf_memsafe.split.inside import Inside
@@ -20,6 +21,12 @@ from tf_memsafe.split.program import Program
 
 SMALLEST_THRESHOLD = 4096
 """Bytes below which cutting a value saves nothing worth a loop."""
+
+THRESHOLD_STEP = 4
+"""The ratio of a threshold to the next: sizes that differ by less are treated alike."""
+
+USEFUL_THRESHOLD = 250_000
+"""Bytes below which cutting a value saves no time: it is in the cache either way."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +67,37 @@ MOST_NESTED = 3
 
 
 def best_cut(graph: Graph, limit: int, fusing: bool = True, depth: int = 1) -> SplitGraph | None:
-    """The graph cut as little as it takes for its estimate to be within `limit` bytes.
+    """The graph cut the cheapest way whose estimate is within `limit` bytes.
 
     If nothing does it, the cut with the smallest estimate; None if there is nothing to cut.
     fusing: whether XLA is taken to fuse what it mostly does (`liveness.estimate_peak`).
     """
-    given = sum(type_.bytes for type_ in graph.types)
-    results = sum(output.type.bytes for output in dict.fromkeys(graph.outputs))
     as_given, graph = graph, checkpoint_loops(graph, limit, fusing)
     inside = cut_inside(write_plan(Plan(graph, (), ()), limit, fusing), limit, fusing, depth)
     changed = bool(inside.inner) or graph is not as_given
     if changed and inside.estimate <= limit:
         return inside
-    splits = [inside] if changed else []
-    for plan in plans(graph, limit - given - results):
-        splits.append(write_plan(plan, limit, fusing))
-        if splits[-1].estimate <= limit:
-            return splits[-1]
+    fitting, others = _written(graph, limit, fusing)
+    if fitting:
+        return min(fitting, key=lambda split: cost(graph, split.plan.loops))
     # No cut along one axis a loop is enough: the loops are cut again.
-    nested = [cut_inside(split, limit, fusing, depth) for split in splits if not split.inner]
-    return min((*splits, *nested), key=lambda split: split.estimate, default=None)
+    others += [inside] if changed else []
+    nested = [cut_inside(split, limit, fusing, depth) for split in others if not split.inner]
+    return min((*others, *nested), key=lambda split: split.estimate, default=None)
+
+
+def _written(graph: Graph, limit: int, fusing: bool) -> tuple[list[SplitGraph], list[SplitGraph]]:
+    """The plans worth comparing, written: those whose estimate is within the limit, and others."""
+    fitting: list[SplitGraph] = []
+    others: list[SplitGraph] = []
+    for threshold in thresholds(graph):
+        if fitting and threshold < USEFUL_THRESHOLD:
+            break
+        plan = make_plan(graph, threshold)
+        if plan.loops:
+            split = write_plan(plan, limit, fusing)
+            (fitting if split.estimate <= limit else others).append(split)
+    return fitting, others
 
 
 def cut_inside(split: SplitGraph, limit: int, fusing: bool, depth: int = 1) -> SplitGraph:
@@ -100,21 +118,19 @@ def cut_inside(split: SplitGraph, limit: int, fusing: bool, depth: int = 1) -> S
     return replace(split, graph=graph, estimate=estimate, inner=tuple(inner))
 
 
-def plans(graph: Graph, room: int) -> Iterator[Plan]:
-    """Plans for the graph, each cutting more than the last.
+def thresholds(graph: Graph) -> Iterator[int]:
+    """Thresholds for plans of the graph, each cutting more than the last.
 
-    room: bytes that temporaries may take. A plan equal to the one before is left out.
+    They do not depend on a limit: what fits a limit is considered for a larger one as well.
     """
-    previous: tuple[LoopPlan, ...] = ()
-    threshold = max(room // 4, SMALLEST_THRESHOLD)
-    while True:
-        plan = make_plan(graph, threshold)
-        if plan.loops and plan.loops != previous:
-            previous = plan.loops
-            yield plan
-        if threshold == SMALLEST_THRESHOLD:
-            return
-        threshold = max(threshold // 4, SMALLEST_THRESHOLD)
+    streamed: frozenset[Node] = frozenset()
+    threshold = max((node.type.bytes for node in topological(graph.outputs)), default=0)
+    while threshold > SMALLEST_THRESHOLD:
+        threshold = max(threshold // THRESHOLD_STEP, SMALLEST_THRESHOLD)
+        program = Program(graph, threshold)
+        if program.streamed != streamed:
+            streamed = program.streamed
+            yield threshold
 
 
 def make_plan(graph: Graph, threshold: int) -> Plan:

@@ -31,11 +31,25 @@ class Spread:
         return sum({v.value: v.value.type.bytes for v in self.violations}.values())
 
 
-def spread(program: Program, seed: Node, axis: int, taken: dict[Node, Cut]) -> Spread:
-    """Cuts `seed` along `axis` and lets the choice reach its operands and users.
+class Spreads:
+    """The spreads of a program, each found once: one seed leads where those it reaches lead."""
 
-    Values in `taken` have their cut already and are left alone.
-    """
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._found: dict[tuple[Node, Cut], Spread] = {}
+
+    def __call__(self, seed: Node, axis: int) -> Spread:
+        """Where cutting `seed` along `axis` leads."""
+        key = (seed, Cut(axis))
+        if key not in self._found:
+            found = spread(self._program, seed, axis)
+            for reached in found.cuts.items():
+                self._found.setdefault(reached, found)
+        return self._found[key]
+
+
+def spread(program: Program, seed: Node, axis: int) -> Spread:
+    """Cuts `seed` along `axis` and lets the choice reach its operands and users."""
     result = Spread({seed: Cut(axis)})
     queue = [seed]
     while queue:
@@ -44,7 +58,7 @@ def spread(program: Program, seed: Node, axis: int, taken: dict[Node, Cut]) -> S
         found = _towards_operands(program, node, cut, result)
         found += _towards_users(program, node, cut, result)
         for reached, its_cut in found:
-            if reached not in result.cuts and reached not in taken:
+            if reached not in result.cuts:
                 result.cuts[reached] = its_cut
                 queue.append(reached)
     return result
@@ -63,8 +77,11 @@ def _towards_operands(
         if wanted is None:
             if operand in program.streamed:
                 result.violations.append(Violation(operand, node))
-        elif operand in program.streamed or operand in program.between:
+        elif operand in program.streamed:
             found.append((operand, wanted))
+        elif operand in program.between:
+            # It is reached from what it is made of; from here it could as well exist whole.
+            result.cuts.setdefault(operand, wanted)
     return found
 
 
