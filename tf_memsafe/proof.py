@@ -125,14 +125,15 @@ def prove(
         return replace(proof, before=xla.measure(function, specs))
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         return replace(proof, before=BufferAssignment.estimated(bound))
-    if blockers := unavoidable(checkpoint_loops(graph, limit), max(limit, free_memory())):
+    rewritten = rewrite(graph, get_optimizer_options())
+    uncut = checkpoint_loops(rewritten.graph, limit)
+    if blockers := unavoidable(uncut, max(limit, free_memory())):
         # XLA can take hours to compile a program that this machine could never run.
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
     if proof.fits_as_written:
         return proof
-    rewritten = rewrite(graph, get_optimizer_options())
     proof = replace(proof, rewrites=rewritten.rewrites, refusals=rewritten.refusals)
     return _search(proof, rewritten.graph, limit)
 
