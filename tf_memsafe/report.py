@@ -147,7 +147,9 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     above = f"more than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
     if proof.before.exact:
         size = f"needs at least {format_bytes(smallest)} ({smallest:,} bytes) at once"
-        advice = f"Try a limit of {smallest:,} bytes, smaller arguments or a lower precision, or"
+        advice = (
+            f"Try a limit of {smallest:,} bytes or more, smaller arguments or a lower precision, or"
+        )
     else:
         size = f"needs about {format_bytes(smallest)} at once, and has to"
         advice = "No limit that this machine can keep is enough. Try smaller arguments, or"
