@@ -95,6 +95,18 @@ def test_a_rewritten_program_computes_the_same(
     check(program, special)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("every_dimension")
+@settings(
+    max_examples=1200, phases=UNSHRUNK, suppress_health_check=list(HealthCheck), deadline=None
+)
+@given(programs(10, 60), st.sampled_from([(), (math.nan,)]))
+def test_a_long_rewritten_program_computes_the_same(
+    program: RandomProgram, special: tuple[float, ...]
+) -> None:
+    check(program, special)
+
+
 # --- GPflow -------------------------------------------------------------------------------------
 
 KERNELS: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
