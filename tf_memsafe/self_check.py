@@ -13,7 +13,7 @@ from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.writer import write
 from tf_memsafe.xla import ConcreteFunction
 
-SUPPORTED = ">=2.19,<2.22"
+SUPPORTED = ">=2.21,<2.22"
 """The TensorFlow versions that the tests run with, as setup.cfg states them."""
 
 PROBE_BYTES = 4 * 3 + 4 * 3
