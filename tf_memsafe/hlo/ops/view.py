@@ -22,8 +22,6 @@ from tf_memsafe.hlo.op import (
 )
 from tf_memsafe.hlo.types import TensorType, Type
 
-# --- broadcast_in_dim ---------------------------------------------------------------------------
-
 
 def _read_broadcast(instruction: Instruction) -> Attributes:
     return {"broadcast_dimensions": tuple(instruction.proto.dimensions)}
@@ -48,9 +46,6 @@ def _slice_broadcast(node: Node, cut: Cut) -> tuple[Cut | None, ...]:
     # An axis of one element is repeated: every chunk needs that element.
     repeated = operand.shape[axis] != node.shape[cut.axis]
     return (None,) if repeated else (cut._replace(axis=axis),)
-
-
-# --- reshape ------------------------------------------------------------------------------------
 
 
 def _infer_reshape(
@@ -84,9 +79,6 @@ def _slice_reshape(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     return None
 
 
-# --- transpose, reverse -------------------------------------------------------------------------
-
-
 def _read_transpose(instruction: Instruction) -> Attributes:
     return {"permutation": tuple(instruction.proto.dimensions)}
 
@@ -110,9 +102,6 @@ def _slice_reverse(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     return None if cut.axis in node["dimensions"] else (cut,)
 
 
-# --- iota ---------------------------------------------------------------------------------------
-
-
 def _read_iota(instruction: Instruction) -> Attributes:
     return {"iota_dimension": instruction.proto.dimensions[0]}
 
@@ -128,9 +117,6 @@ def _chunk_iota(node: Node, cut: Cut, _operands: tuple[Node, ...], chunk: Chunk)
         return numbers
     offset = build.multiply(chunk.offset, build.index(cut.unit))
     return build.add(numbers, build.broadcast(build.convert(offset, node.dtype), type_.shape))
-
-
-# --- slice --------------------------------------------------------------------------------------
 
 
 def _read_slice(instruction: Instruction) -> Attributes:
@@ -172,9 +158,6 @@ def _chunk_slice(node: Node, cut: Cut, operands: tuple[Node, ...], chunk: Chunk)
     return build.emit("slice", operands, {**node.attributes, "limit_indices": tuple(limits)})
 
 
-# --- pad ----------------------------------------------------------------------------------------
-
-
 def _read_pad(instruction: Instruction) -> Attributes:
     edges = instruction.proto.padding_config.dimensions
     return {
@@ -207,9 +190,6 @@ def _infer_pad(
 
 def _slice_pad(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     return (cut, None) if _paddings(node.attributes)[cut.axis] == (0, 0, 0) else None
-
-
-# --- concatenate --------------------------------------------------------------------------------
 
 
 def _read_concatenate(instruction: Instruction) -> Attributes:
