@@ -7,9 +7,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-import gpflow
-import numpy as np
 import tensorflow as tf
+from _models import sgpr
 
 from tf_memsafe import xla
 from tf_memsafe.hlo.large_constants import lift_large_constants
@@ -26,23 +25,6 @@ LIMIT = 60_000_000
 REPEATS = 7
 
 
-def sgpr() -> Any:
-    """The loss and gradient of an SGPR on 20,000 points with 200 inducing points, f64."""
-    generator = np.random.default_rng(0)
-    inputs = generator.normal(size=(20_000, 5))
-    targets = np.sin(inputs[:, :1]) + 0.1 * generator.normal(size=(20_000, 1))
-    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0] * 5)
-    model = gpflow.models.SGPR((inputs, targets), kernel, inputs[:200].copy())
-
-    @tf.function(jit_compile=True)
-    def loss_and_gradient() -> Any:
-        with tf.GradientTape() as tape:
-            loss = model.training_loss()
-        return loss, tape.gradient(loss, model.trainable_variables)
-
-    return loss_and_gradient.get_concrete_function()
-
-
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     """The median of several runs, and the result."""
     seconds = []
@@ -54,7 +36,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def main() -> None:
-    function = sgpr()
+    function = tf.function(sgpr(20_000, 200), jit_compile=True).get_concrete_function()
     hlo, module = timed(lambda: xla.hlo_module(function, []))
     start = time.perf_counter()
     xla.measure(function, [])

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import gpflow
-import numpy as np
 import tensorflow as tf
+from _models import sgpr
 from _timing import paired
 
 import tf_memsafe
@@ -46,21 +45,6 @@ def with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., Any]:
         return value, tape.gradient(value, arguments)
 
     return value_and_gradient
-
-
-def sgpr(points: int, inducing: int) -> Callable[[], Any]:
-    generator = np.random.default_rng(0)
-    inputs = generator.normal(size=(points, 5))
-    targets = np.sin(inputs[:, :1]) + 0.1 * generator.normal(size=(points, 1))
-    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0] * 5)
-    model = gpflow.models.SGPR((inputs, targets), kernel, inputs[:inducing].copy())
-
-    def loss_and_gradient() -> Any:
-        with tf.GradientTape() as tape:
-            loss = model.training_loss()
-        return loss, tape.gradient(loss, model.trainable_variables)
-
-    return loss_and_gradient
 
 
 def kernel_arguments(width: int) -> tuple[tf.Tensor, ...]:

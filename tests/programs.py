@@ -53,3 +53,15 @@ def place_of(function: Callable[..., Any], code: str) -> str:
     lines, first = inspect.getsourcelines(function)
     (offset,) = [index for index, line in enumerate(lines) if code in line]
     return f"{inspect.getsourcefile(function)}:{first + offset}"
+
+
+def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function's value, summed, and its gradient to each argument."""
+
+    def value_and_gradients(*arguments: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = tf.reduce_sum(function(*arguments))
+        return [value, *tape.gradient(value, arguments)]
+
+    return value_and_gradients

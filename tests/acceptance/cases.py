@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tests.programs import gradients
+
 
 class Case(NamedTuple):
     """One row: the function, its arguments at a small and at the reported size, and the limit.
@@ -41,18 +43,6 @@ def dot_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return (
         tf.reduce_sum(x**2, -1)[..., :, None] - 2 * products + tf.reduce_sum(y**2, -1)[..., None, :]
     )
-
-
-def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function's value, summed, and its gradient to each argument."""
-
-    def value_and_gradients(*arguments: tf.Tensor) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(arguments)
-            value = tf.reduce_sum(function(*arguments))
-        return [value, *tape.gradient(value, arguments)]
-
-    return value_and_gradients
 
 
 def matern_predictive_variance(test: tf.Tensor, train: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
@@ -14,18 +13,6 @@ from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.types import TensorType
 
 STEPS = 7  # a prime: no segment of more than one step divides it
-
-
-def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function's value, summed, and its gradient to each argument."""
-
-    def value_and_gradients(*arguments: tf.Tensor) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(arguments)
-            value = tf.reduce_sum(function(*arguments))
-        return [value, *tape.gradient(value, arguments)]
-
-    return value_and_gradients
 
 
 def power(x: tf.Tensor, y: tf.Tensor, steps: int = STEPS) -> tf.Tensor:

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from tests.hlo.running import random_array, run
+from tests.programs import gradients
 from tests.split import loops
-from tests.split.loops import STEPS, HandMade, gradients, stack_shapes, whiles
+from tests.split.loops import STEPS, HandMade, stack_shapes, whiles
 from tests.split.planning import graph_for
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Graph, Node

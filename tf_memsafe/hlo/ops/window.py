@@ -40,11 +40,6 @@ class WindowAxis(NamedTuple):
     base_dilation: int
 
     @property
-    def is_trivial(self) -> bool:
-        """Whether each element is a window of its own."""
-        return self == (1, 1, 0, 0, 1, 1)
-
-    @property
     def is_tile(self) -> bool:
         """Whether windows lie side by side, without gaps, padding or overlap."""
         return self == (self.size, self.size, 0, 0, 1, 1)
