@@ -15,7 +15,7 @@ from tf_memsafe.hlo.writer import write
 from tf_memsafe.limits import format_bytes
 from tf_memsafe.proof import Proof
 from tf_memsafe.source import SourceLine, locate
-from tf_memsafe.split.demand import LoopPlan
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.xla import ConcreteFunction
 
 LARGEST_SHOWN = 5
@@ -73,6 +73,7 @@ class Report:
     peak_after is within the limit. loops: what was cut. largest: the largest tensors of the
     function as written. blockers: what could not be cut, and why. rewrites: the rules that fired,
     what saved most first. refusals: what looked like a rule's pattern, and why it was left alone.
+    failures: why XLA could not compile programs that were made for the limit.
     stablehlo: the text of the rewritten program, or of the original where there was no need.
     """
 
@@ -86,6 +87,7 @@ class Report:
     blockers: tuple[Blocker, ...] = ()
     rewrites: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     problem: str | None = None
     stablehlo: str = field(default="", repr=False)
 
@@ -104,6 +106,7 @@ class Report:
         yield f"  peak after   {format_bytes(self.peak_after):>10}"
         if self.problem:
             yield f"  left as it is: {self.problem}"
+        yield from (f"  a program was dropped: {failure}" for failure in self.failures)
         for loop in self.loops:
             yield f"  loop over an {loop}; no longer whole:"
             yield from (f"    {tensor}" for tensor in loop.tensors[:LARGEST_SHOWN])
@@ -127,13 +130,14 @@ def report_on(proof: Proof, function: ConcreteFunction) -> Report:
         name=xla.name_of(function),
         memory_limit=proof.limit,
         peak_before=proof.before.peak,
-        peak_after=proof.smallest_peak,
+        peak_after=proof.peak_after,
         fits=proof.fits,
         loops=tuple(_loops(proof, graph)),
         largest=tuple(_largest(_program_nodes(proof), graph)),
         blockers=tuple(_blockers(proof, graph)),
         rewrites=tuple(_rewrites(proof, graph)),
         refusals=tuple(_refusals(proof, graph)),
+        failures=proof.failures,
         problem=proof.problem,
         stablehlo=rewritten or original,
     )
@@ -143,7 +147,6 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     """The text of the MemoryLimitError for a proof that did not come out."""
     report = report_on(proof, function)
     limit, smallest = report.memory_limit or 0, report.peak_after
-    argument_bytes = sum(node.type.bytes for node in _arguments(proof))
     above = f"more than the memory limit of {format_bytes(limit)} ({limit:,} bytes)."
     if proof.before.exact:
         size = f"needs at least {format_bytes(smallest)} ({smallest:,} bytes) at once"
@@ -152,15 +155,29 @@ def limit_message(proof: Proof, function: ConcreteFunction) -> str:
         )
     else:
         size = f"needs about {format_bytes(smallest)} at once, and has to"
-        advice = "No limit that this machine can keep is enough. Try smaller arguments, or"
-    lines = [f"{report.name} {size}, {above}"]
-    if argument_bytes > limit:
-        lines.append(f"Its arguments alone take {format_bytes(argument_bytes)}.")
+        advice = "Try a limit well above that, smaller arguments or a lower precision, or"
+    lines = [f"{report.name} {size}, {above}", *_given(proof, function.graph, limit)]
+    lines += [f"A program was dropped: {failure}" for failure in report.failures]
     blamed: tuple[Blocker | Tensor, ...] = report.blockers or report.largest
     lines.append("The tensors to blame:" if not report.blockers else "What has to exist whole:")
     lines += [f"  {tensor}" for tensor in blamed[:LARGEST_SHOWN]]
     lines.append(f"{advice} tf_memsafe.explain(...) for the whole picture. Nothing was allocated.")
     return "\n".join(lines)
+
+
+def _given(proof: Proof, graph: tf.Graph, limit: int) -> Iterator[str]:
+    """What is too large before anything is computed: the arguments, or the results with them."""
+    outputs = proof.graph.outputs if proof.graph else ()
+    results = dict.fromkeys(node for node in outputs if node.name != "parameter")
+    argument_bytes, result_bytes = (
+        sum(node.type.bytes for node in nodes) for nodes in (_arguments(proof), results)
+    )
+    if argument_bytes > limit:
+        yield f"Its arguments alone take {format_bytes(argument_bytes)}."
+    elif argument_bytes + result_bytes > limit:
+        sizes = map(format_bytes, (argument_bytes, result_bytes))
+        yield "Its arguments take {}, and its results {}:".format(*sizes)
+        yield from (f"  {tensor}" for tensor in _largest(results, graph))
 
 
 def _arguments(proof: Proof) -> tuple[Node, ...]:

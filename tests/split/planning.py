@@ -11,7 +11,7 @@ from tf_memsafe import xla
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.simplify import simplify
-from tf_memsafe.split.demand import LoopPlan
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.plan import Plan, make_plan
 
 THRESHOLD = 100_000

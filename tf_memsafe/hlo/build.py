@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tf_memsafe.hlo.node import NO_ATTRIBUTES, Attributes, Node, Region, Source, fresh_scope, make
-from tf_memsafe.hlo.op import Symbol, by_name
+from tf_memsafe.hlo.op import Chunk, Cut, Symbol, by_name
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 NUMPY_DTYPES: dict[str, Any] = {
@@ -79,6 +79,12 @@ def index(value: int) -> Node:
     return constant(value, TensorType("i32"))
 
 
+def chunk_start(chunk: Chunk, cut: Cut) -> Node:
+    """The first element that the chunk covers of an axis that is cut so, a scalar i32."""
+    step = subtract(chunk.offset, index(cut.first)) if cut.first else chunk.offset
+    return multiply(step, index(cut.unit))
+
+
 def add(x: Node, y: Node) -> Node:
     return emit("add", (x, y))
 
@@ -128,15 +134,17 @@ def broadcast(x: Node, shape: Sequence[int], axes: Sequence[int] = ()) -> Node:
     )
 
 
+def part(x: Node, axis: int, start: int, limit: int) -> Node:
+    """The elements from `start` on, without `limit`, along an axis."""
+    starts, limits = [0] * x.tensor.rank, list(x.shape)
+    starts[axis], limits[axis] = start, limit
+    ends = {"start_indices": tuple(starts), "limit_indices": tuple(limits)}
+    return emit("slice", (x,), {**ends, "strides": (1,) * x.tensor.rank})
+
+
 def prefix(x: Node, size: int) -> Node:
     """The first `size` elements of the last axis."""
-    limits = (*x.shape[:-1], size)
-    rank = x.tensor.rank
-    return emit(
-        "slice",
-        (x,),
-        {"start_indices": (0,) * rank, "limit_indices": limits, "strides": (1,) * rank},
-    )
+    return part(x, x.tensor.rank - 1, 0, size)
 
 
 def dynamic_slice(x: Node, starts: Sequence[Node], sizes: Sequence[int]) -> Node:

@@ -34,10 +34,39 @@ class Fusion(Enum):
 
 
 class Cut(NamedTuple):
-    """A tensor taken in chunks along `axis`; one step of the loop covers `unit` elements of it."""
+    """A tensor taken in chunks along `axis`; one step of the loop covers `unit` elements of it.
+
+    first: the step at which the axis begins. An axis rule moves it for an operand of which the
+    result's axis is a part, or that is a part of it; elsewhere it is passed on.
+    """
 
     axis: int
     unit: int = 1
+    first: int = 0
+
+
+class Piece(NamedTuple):
+    """A run of `size` elements along an axis that comes from one operand alone.
+
+    An operand that the axis rule does not cut is a scalar, and repeated.
+    """
+
+    size: int
+    operand: int
+
+
+class Carry(NamedTuple):
+    """How chunks of a cumulative op are computed one after the other.
+
+    backwards: whether the last chunk comes first.
+    initial: what the first chunk is given: a value of the result's shape, with one element along
+    the axis.
+    chunk(operands, carried): a chunk of the result, and what the next one is given.
+    """
+
+    backwards: bool
+    initial: Node
+    chunk: Callable[[Sequence[Node], Node], tuple[Node, Node]]
 
 
 class Contraction(NamedTuple):
@@ -50,6 +79,7 @@ class Contraction(NamedTuple):
     accumulated and the chunk's; `start` is the chunk's first position on the axis, a scalar i32.
     `chunk(node, operands)`: what the op makes of one chunk, where that is not the same op again.
     `flops`: of combining, for each element of the result.
+    `ordered`: the chunks have to come in the order of the axis.
     """
 
     axes: tuple[int | None, ...]
@@ -57,6 +87,7 @@ class Contraction(NamedTuple):
     combine: Callable[[Node, Sequence[Node], Sequence[Node], Node], tuple[Node, ...]]
     chunk: Callable[[Node, Sequence[Node]], Node] | None = None
     flops: int = 1
+    ordered: bool = False
 
 
 class Instruction(Protocol):
@@ -92,7 +123,7 @@ class I32(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One step of a loop: it starts at step `offset` (a scalar i32 node) and covers `size`."""
+    """Some steps of a loop: from step `offset` (a scalar i32 node) on, `size` of them."""
 
     offset: Node
     size: int
@@ -103,6 +134,8 @@ Infer = Callable[[Sequence[Node], Attributes, Sequence[Region], Type | None], Ty
 Slice = Callable[[Node, Cut], tuple[Cut | None, ...] | None]
 Contract = Callable[[Node], Sequence[Contraction]]
 MakeChunk = Callable[[Node, Cut, tuple[Node, ...], Chunk], Node]
+MakePieces = Callable[[Node, Cut], Sequence[Piece]]
+MakeCarry = Callable[[Node, Cut], Carry | None]
 
 
 def no_attributes(_: Instruction) -> Attributes:
@@ -133,6 +166,14 @@ def not_contracted(_node: Node) -> Sequence[Contraction]:
     return ()
 
 
+def one_piece(_node: Node, _cut: Cut) -> Sequence[Piece]:
+    return ()
+
+
+def not_carried(_node: Node, _cut: Cut) -> None:
+    return None
+
+
 def one_flop_per_element(node: Node) -> int:
     return sum(result.size for result in node.results)
 
@@ -157,6 +198,9 @@ class Op:
     contract: the reduced axes, along which chunks are combined.
     chunk: the node for one chunk of the result, from chunks of its operands; None for the same op
         and attributes with a smaller type.
+    pieces: the runs along the cut axis that come from one operand each; none for an op all of whose
+        operands are needed for each element.
+    carry: how a chunk is computed after the one before, where it cannot be computed alone.
     construct: makes the node, for an instruction that differs in more than attributes.
     write: the attributes as StableHLO text, for a row whose attributes are not written one by one.
     effects: never merged, recomputed or cut.
@@ -171,6 +215,8 @@ class Op:
     slice: Slice = not_sliced
     contract: Contract = not_contracted
     chunk: MakeChunk | None = None
+    pieces: MakePieces = one_piece
+    carry: MakeCarry = not_carried
     construct: Callable[[Instruction], Node] | None = None
     write: Callable[[Node], str] | None = None
     dialect: str = "stablehlo"

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.cuts import axis_sizes
-from tf_memsafe.split.demand import Demand, LoopPlan
+from tf_memsafe.split.demand import Demand
 from tf_memsafe.split.program import Program
 from tf_memsafe.split.spread import Spread, Spreads
 

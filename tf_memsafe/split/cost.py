@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.order import topological, users
-from tf_memsafe.split.demand import LoopPlan
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.liveness import is_stored
 
 CACHE_BYTES = 8_000_000

@@ -9,11 +9,11 @@ from math import ceil
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.checkpoint import checkpoint_loops
 from tf_memsafe.split.choose import CHUNK_BYTES, choose_cuts, resolve
 from tf_memsafe.split.cost import cost
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
-from tf_memsafe.split.demand import LoopPlan
 from tf_memsafe.split.inside import Inside
 from tf_memsafe.split.liveness import estimate_peak, is_stored
 from tf_memsafe.split.loop import write_loops
@@ -73,7 +73,7 @@ def best_cut(graph: Graph, limit: int, fusing: bool = True, depth: int = 1) -> S
     fusing: whether XLA is taken to fuse what it mostly does (`liveness.estimate_peak`).
     """
     as_given, graph = graph, checkpoint_loops(graph, limit, fusing)
-    inside = cut_inside(write_plan(Plan(graph, (), ()), limit, fusing), limit, fusing, depth)
+    inside = cut_inside(uncut(graph, fusing), limit, fusing, depth)
     changed = bool(inside.inner) or graph is not as_given
     if changed and inside.estimate <= limit:
         return inside
@@ -178,6 +178,11 @@ def write_plan(plan: Plan, limit: int, fusing: bool = True) -> SplitGraph:
         wanted = [max(1, int(chunk * share)) for chunk in wanted]
         split = with_chunks(plan, wanted, fusing)
     return split if split.estimate <= limit else least
+
+
+def uncut(graph: Graph, fusing: bool = True) -> SplitGraph:
+    """The graph as it is: the plan that cuts nothing."""
+    return with_chunks(Plan(graph, (), ()), (), fusing)
 
 
 def with_chunks(plan: Plan, chunks: Sequence[int], fusing: bool = True) -> SplitGraph:

@@ -74,7 +74,7 @@ class Program:
         for node in reversed(self.nodes):
             if any(user in self.streamed or user in above for user in self.users[node]):
                 above.add(node)
-        return frozenset((below & above) - self.streamed)
+        return frozenset((below & above) - self.streamed - self.pinned.keys())
 
 
 def _existing(nodes: list[Node]) -> frozenset[Node]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
-from tf_memsafe.split.cuts import carried, operand_cuts, steps_of, ways
+from tf_memsafe.split.cuts import carried, operand_cuts, ways
 from tf_memsafe.split.program import Program
 
 
@@ -113,5 +113,5 @@ def _combines(user: Node, node: Node, cut: Cut) -> bool:
             for operand, wanted in zip(user.operands, way.operands, strict=True)
             if operand is node
         )
-        for way in ways(user, steps_of(node, cut))
+        for way in ways(user, node, cut)
     )

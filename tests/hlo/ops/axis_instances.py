@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from tests.hlo.ops.makers import (
-    PADDED,
-    RANGE,
     Instance,
     arg_max,
     binary,
@@ -31,6 +29,7 @@ from tests.hlo.ops.makers import (
     window,
     with_region,
 )
+from tests.hlo.ops.part_instances import CUMULATIVE, PARTS
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.op import I32
 from tf_memsafe.hlo.types import TensorType
@@ -89,12 +88,9 @@ FAMILIES: dict[str, list[Instance]] = {
             "transpose", (floats(4, 6, 2),), emit("transpose", permutation=(2, 0, 1)), (0, 1, 2)
         ),
         Instance("reverse", (floats(4, 6),), emit("reverse", dimensions=(1,)), (0,)),
-        Instance("slice", (floats(4, 6),), emit("slice", **RANGE), (0,)),
-        Instance("pad", (floats(4, 6), floats()), emit("pad", **PADDED), (0,)),
-        Instance(
-            "concatenate", (floats(4, 2), floats(4, 6)), emit("concatenate", dimension=1), (0,)
-        ),
     ],
+    "parts": PARTS,
+    "cumulative": CUMULATIVE,
     "sums": [
         Instance(
             "dot",

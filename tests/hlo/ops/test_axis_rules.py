@@ -17,6 +17,7 @@ from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Chunk, Contraction, Cut, all_ops, not_sliced
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.split.chunk import chunk_node, contracted_chunk, with_operands
+from tf_memsafe.split.cuts import Span, operand_cuts, pieces, span_of, steps_of
 
 TOLERANCE = 1e-5
 """Of the largest element: XLA may sum in another order."""
@@ -35,9 +36,10 @@ class Case(NamedTuple):
 
 
 def part(node: Node, cut: Cut, offset: int, size: int) -> Node:
-    """The elements that steps `offset` to `offset + size` of `cut` cover."""
+    """The elements that steps `offset` to `offset + size` of a loop cut so cover."""
     starts, limits = [0] * node.tensor.rank, list(node.shape)
-    starts[cut.axis], limits[cut.axis] = offset * cut.unit, (offset + size) * cut.unit
+    starts[cut.axis] = (offset - cut.first) * cut.unit
+    limits[cut.axis] = starts[cut.axis] + size * cut.unit
     attributes = {
         "start_indices": tuple(starts),
         "limit_indices": tuple(limits),
@@ -57,17 +59,54 @@ def made_chunk(node: Node, cut: Cut, cuts: Sequence[Cut | None], offset: int, si
 def cut_cases(instance: Instance, node: Node, cut: Cut) -> list[Case]:
     """Two chunks of different sizes and offsets, for each result."""
     cuts = node.op.slice(node, cut)
-    if cuts is None:
+    if cuts is None or node.op.pieces(node, cut) or node.op.carry(node, cut):
         return []
-    steps = node.results[0].shape[cut.axis] // cut.unit
+    span = span_of(node, cut)
     for operand, needed in zip(node.operands, cuts, strict=True):
-        assert needed is None or operand.shape[needed.axis] == steps * needed.unit
+        if needed is not None:
+            first, stop = span_of(operand, needed)
+            assert (max(first, span.first), min(stop, span.stop)) == span, "it covers the result"
     cases = []
-    for offset, size in ((0, 1), (1, steps - 1)):
+    for offset, size in ((span.first, 1), (span.first + 1, steps_of(node, cut) - 1)):
         made = made_chunk(node, cut, cuts, offset, size)
         pairs = zip(build.results(made), build.results(node), strict=True)
         name = f"{instance.name}, {cut}, steps {offset} to {offset + size}"
         cases += [Case(name, chunk, part(whole, cut, offset, size)) for chunk, whole in pairs]
+    return cases
+
+
+def piece_cases(instance: Instance, node: Node, cut: Cut) -> list[Case]:
+    """Each piece, whole."""
+    cuts = operand_cuts(node, cut)
+    if cuts is None:
+        return []
+    cases = []
+    for (first, stop), index in pieces(node, cut):
+        expected = part(node, cut, first, stop - first)
+        operand, needed = node.operands[index], cuts[index]
+        if needed is None:
+            made = build.broadcast(operand, expected.shape)
+        else:
+            made = part(operand, needed, first, stop - first)
+        cases.append(Case(f"{instance.name}, {cut}, steps {first} to {stop}", made, expected))
+    return cases
+
+
+def carried_cases(instance: Instance, node: Node, cut: Cut) -> list[Case]:
+    """Two chunks, the second given what the first hands on."""
+    carry, cuts = node.op.carry(node, cut), operand_cuts(node, cut)
+    if carry is None or cuts is None:
+        return []
+    span, carried, cases = span_of(node, cut), carry.initial, []
+    ends = (Span(span.first, span.first + 1), Span(span.first + 1, span.stop))
+    for first, stop in ends[::-1] if carry.backwards else ends:
+        operands = [
+            operand if needed is None else part(operand, needed, first, stop - first)
+            for operand, needed in zip(node.operands, cuts, strict=True)
+        ]
+        made, carried = carry.chunk(operands, carried)
+        name = f"{instance.name}, {cut}, steps {first} to {stop}"
+        cases.append(Case(name, made, part(node, cut, first, stop - first)))
     return cases
 
 
@@ -95,9 +134,10 @@ def possible_cuts(node: Node) -> list[Cut]:
     shape = node.results[0].shape
     units = (1, 2, 3)
     return [
-        Cut(axis, unit)
+        Cut(axis, unit, first)
         for axis, size in enumerate(shape)
         for unit in units
+        for first in (0, 2)
         if size % unit == 0 and size // unit > 1
     ]
 
@@ -151,7 +191,8 @@ def test_chunks_equal_the_same_part_of_the_whole(family: str) -> None:
         case
         for instance, node in nodes(family)[1]
         for cut in possible_cuts(node)
-        for case in cut_cases(instance, node, cut)
+        for cases in (cut_cases, piece_cases, carried_cases)
+        for case in cases(instance, node, cut)
     ]
     assert failures(family, cases) == []
 
@@ -170,7 +211,7 @@ def test_combined_chunks_equal_the_whole(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_axes_that_can_be_cut_are_those_listed(family: str) -> None:
     for instance, node in nodes(family)[1]:
-        cuts = [cut for cut in possible_cuts(node) if cut.unit == 1]
+        cuts = [cut for cut in possible_cuts(node) if cut[1:] == (1, 0)]
         axes = tuple(cut.axis for cut in cuts if node.op.slice(node, cut) is not None)
         found = (axes, len(node.op.contract(node)))
         assert (instance.name, *found) == (instance.name, instance.axes, instance.contractions)

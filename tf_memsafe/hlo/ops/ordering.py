@@ -70,7 +70,9 @@ MERGING_FLOPS = 100
 
 def _contract_top_k(node: Node) -> list[Contraction]:
     last = node.results[0].rank - 1
-    merge = Contraction((last,), _below_all, _merge_top_k, _top_k_of_chunk, MERGING_FLOPS)
+    merge = Contraction(
+        (last,), _below_all, _merge_top_k, _top_k_of_chunk, MERGING_FLOPS, ordered=True
+    )
     return [merge] if node["k"] else []
 
 

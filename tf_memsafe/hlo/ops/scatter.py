@@ -101,8 +101,8 @@ def _shifted(indices: Node, numbers: IndexNumbers, cut: Cut, chunk: Chunk) -> No
     """The positions as seen from the chunk's first element."""
     if BITS[indices.dtype] < 32:  # the offset may not fit
         indices = build.convert(indices, "i32")
-    offset = build.multiply(chunk.offset, build.index(cut.unit))
-    offset = build.broadcast(build.convert(offset, indices.dtype), indices.shape)
+    offset = build.convert(build.chunk_start(chunk, cut), indices.dtype)
+    offset = build.broadcast(offset, indices.shape)
     if numbers.vector == indices.tensor.rank:  # a position is one number, without an axis
         return build.subtract(indices, offset)
     along = [axis == cut.axis for axis in numbers.positions]
