@@ -67,6 +67,10 @@ def padded(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.exp(rows), 1)
 
 
+def padded_all_around(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_max(tf.pad(matrix(x, y), [[3, 2], [1, 4]]), 1)
+
+
 def some_rows(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.exp(matrix(x, y)[5:47]), 1)
 
@@ -118,6 +122,7 @@ STREAMED = (
     joined,
     joined_and_summed,
     padded,
+    padded_all_around,
     some_rows,
     every_third_row,
     differences,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import ceil
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
@@ -38,6 +39,10 @@ class LoopPlan:
             Span(*ends) for ends in pairwise((self.span.first, *self.boundaries, self.span.stop))
         ]
         return found[::-1] if self.backwards else found
+
+    def trips(self, chunk: int) -> int:
+        """How many chunks of at most `chunk` steps it takes."""
+        return sum(ceil((stop - first) / chunk) for first, stop in self.segments)
 
     @property
     def streamed(self) -> list[Node]:

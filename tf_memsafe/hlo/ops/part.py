@@ -65,6 +65,29 @@ def _read_pad(instruction: Instruction) -> Attributes:
     }
 
 
+def _construct_pad(instruction: Instruction) -> Node:
+    """One pad for each axis that is padded: an axis is cut where it alone is padded."""
+    node, value = instruction.operands
+    attributes = _read_pad(instruction)
+    for axis, padding in enumerate(_paddings(attributes)):
+        if padding != NO_PADDING:
+            one = _along(axis, padding, node.tensor.rank)
+            node = build.emit("pad", (node, value), one, source=instruction.source)
+    return node
+
+
+def _along(axis: int, padding: _Padding, rank: int) -> Attributes:
+    """The attributes of a pad of one axis."""
+    edges = {
+        "edge_padding_low": padding.low,
+        "edge_padding_high": padding.high,
+        "interior_padding": padding.interior,
+    }
+    return {
+        name: tuple(edge if at == axis else 0 for at in range(rank)) for name, edge in edges.items()
+    }
+
+
 class _Padding(NamedTuple):
     low: int
     high: int
@@ -72,6 +95,9 @@ class _Padding(NamedTuple):
 
     def padded(self, size: int) -> int:
         return self.low + size + max(0, size - 1) * self.interior + self.high
+
+
+NO_PADDING = _Padding(0, 0, 0)
 
 
 def _paddings(attributes: Attributes) -> list[_Padding]:
@@ -91,12 +117,12 @@ def _slice_pad(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     paddings = _paddings(node.attributes)
     low, high, interior = paddings[cut.axis]
     others = [padding for axis, padding in enumerate(paddings) if axis != cut.axis]
-    if (low, high, interior) == (0, 0, 0):
+    if paddings[cut.axis] == NO_PADDING:
         return cut, None
     size = node.operands[0].shape[cut.axis]
     left = size + min(low, 0) + min(high, 0)
     straddles = any(edge % cut.unit for edge in (low, high, size))
-    if interior or straddles or left <= 0 or any(padding != (0, 0, 0) for padding in others):
+    if interior or straddles or left <= 0 or any(padding != NO_PADDING for padding in others):
         return None
     return cut._replace(first=cut.first + low // cut.unit), None
 
@@ -156,7 +182,7 @@ register(
     Op(
         name="pad",
         opcodes=("pad",),
-        read=_read_pad,
+        construct=_construct_pad,
         infer=_infer_pad,
         flops=no_flops,
         fusion=Fusion.LOOP,
