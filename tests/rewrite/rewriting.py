@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.hlo.running import graph_of, run
 from tf_memsafe import xla
 from tf_memsafe.hlo.node import Graph
+from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.show import show
 from tf_memsafe.hlo.verify import verify
@@ -41,6 +42,16 @@ def shown(graph: Graph) -> list[str]:
 def rules(result: Rewritten) -> list[str]:
     """The rules that fired, in order."""
     return [each.rule for each in result.rewrites]
+
+
+def largest(result: Rewritten) -> int:
+    """Elements of the largest tensor that is left."""
+    return max(type_.size for node in topological(result.graph.outputs) for type_ in node.results)
+
+
+def tidied(optimizer: Optimizer, function: Callable[..., Any], *specs: tf.TensorSpec) -> list[str]:
+    """The lines of what the optimizer makes of a function, in canonical form again."""
+    return shown(apply(CANONICAL, rewritten(optimizer, function, *specs).graph).graph)
 
 
 def reasons(result: Rewritten) -> dict[str, str]:

@@ -11,50 +11,17 @@ import numpy as np
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Fusion
-from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.ops.elementwise import same_axis
 from tf_memsafe.hlo.ops.reduction import kept_axes
 from tf_memsafe.hlo.ops.structure import is_splat, literal
 from tf_memsafe.rewrite.diagonal_gather import Diagonal, read_diagonal
+from tf_memsafe.rewrite.diagonal_product import (
+    diagonal_of_masked_product,
+    diagonal_of_product,
+    product_with_diagonal,
+)
 from tf_memsafe.rewrite.maths import filled, is_float, slice_axis, sum_over, transpose
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
-
-
-@rule("gather")
-def diagonal_of_product(node: Node) -> Outcome:
-    """diag_part(A @ B) => sum(A * transpose(B), -1), but for rounding"""
-    found = read_diagonal(node)
-    if found is None or found.matrix.name != "dot_general":
-        return None
-    product = found.matrix
-    numbers: DotNumbers = product["dot_dimension_numbers"]
-    ranks = [operand.tensor.rank for operand in product.operands]
-    if any(len(numbers.free_axes(side, ranks[side])) != 1 for side in (0, 1)):
-        return Skip("the rows or columns are more than one axis of the factors")
-    if found.axes[0] > found.axes[1]:
-        found = Diagonal(product, found.axes[::-1], found.start[::-1], found.length)
-    factors = [_rows(found, side) for side in (0, 1)]
-    if product.dtype in ("f16", "bf16"):
-        # A matrix product adds these up in 32 bits.
-        factors = [build.convert(factor, "f32") for factor in factors]
-    batch = len(numbers.lhs_batching) + 1
-    terms = build.multiply(*factors)
-    total = build.convert(sum_over(terms, range(batch, terms.tensor.rank)), product.dtype)
-    return build.reshape(total, node.shape)
-
-
-def _rows(diagonal: Diagonal, side: int) -> Node:
-    """A factor's rows (its columns, for the right one) that the diagonal needs.
-
-    Its axes: those of the batch, the diagonal's, and those that are contracted.
-    """
-    product = diagonal.matrix
-    numbers: DotNumbers = product["dot_dimension_numbers"]
-    factor = product.operands[side]
-    (free,) = numbers.free_axes(side, factor.tensor.rank)
-    start = diagonal.start[side]
-    rows = slice_axis(factor, free, start, start + diagonal.length)
-    return transpose(rows, (*numbers[side], free, *numbers[side + 2]))
 
 
 @rule("gather")
@@ -196,6 +163,8 @@ DIAGONAL = Optimizer(
     "diagonal",
     (
         diagonal_of_product,
+        diagonal_of_masked_product,
+        product_with_diagonal,
         diagonal_of_elements,
         diagonal_of_transpose,
         diagonal_of_broadcast,

@@ -28,6 +28,11 @@ class Diagonal:
     start: tuple[int, ...]
     length: int
 
+    @classmethod
+    def whole(cls, matrix: Node, axes: tuple[int, ...]) -> Diagonal:
+        """The main diagonal of these axes."""
+        return cls(matrix, axes, (0, 0), min(matrix.shape[axis] for axis in axes))
+
     @property
     def batch(self) -> list[int]:
         """The axes of the matrix that are neither rows nor columns."""
@@ -63,11 +68,10 @@ def read_diagonal(node: Node) -> Diagonal | None:
     """What a gather takes, if it is the diagonal of a matrix, or of each of a stack of them."""
     matrix, indices = node.operands
     numbers: IndexNumbers = node["dimension_numbers"]
-    if indices.name != "concatenate" or indices["dimension"] != numbers.vector:
+    if len(numbers.positions) != 2:
         return None
-    firsts = (_first_of_count(positions) for positions in indices.operands)
-    start = tuple(first for first in firsts if first is not None)
-    if len(indices.operands) != 2 or len(start) != 2:
+    start = tuple(first for first in _starts(indices, numbers.vector) if first is not None)
+    if len(start) != 2:
         return None
     axes, length = numbers.positions, indices.tensor.size // 2
     whole = tuple(1 if axis in axes else size for axis, size in enumerate(matrix.shape))
@@ -84,6 +88,16 @@ def read_diagonal(node: Node) -> Diagonal | None:
     return Diagonal(matrix, axes, start, length) if plain and inside else None
 
 
+def _starts(indices: Node, vector: int) -> list[int | None]:
+    """The first position along each axis; None where the positions do not go up by one."""
+    if indices.name == "concatenate" and indices["dimension"] == vector:
+        return [_first_of_count(positions) for positions in indices.operands]
+    if indices.name == "constant" and not is_splat(indices):
+        values = literal(indices).reshape(indices.shape)
+        return [_first_of_run(row.reshape(-1)) for row in np.moveaxis(values, vector, 0)]
+    return []
+
+
 def _first_of_count(node: Node) -> int | None:
     """The first of a row of whole numbers that go up by one; None if the node is no such row."""
     if node.tensor.size < 2 or max(node.shape) != node.tensor.size:
@@ -93,11 +107,16 @@ def _first_of_count(node: Node) -> int | None:
     if node.name == "iota":
         return 0
     if node.name == "constant" and not is_splat(node):
-        first = int(literal(node)[0])
-        return first if (literal(node) == first + np.arange(node.tensor.size)).all() else None
+        return _first_of_run(literal(node))
     if node.name == "add":
         for count, other in (node.operands, node.operands[::-1]):
             start, offset = _first_of_count(count), repeated_value(other)
             if start is not None and isinstance(offset, int):
                 return start + offset
     return None
+
+
+def _first_of_run(values: np.ndarray) -> int | None:
+    if len(values) < 2 or (np.diff(values) != 1).any():
+        return None
+    return int(values[0])

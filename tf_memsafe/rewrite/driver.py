@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.node import Graph, Node, Region
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.rebuild import remake
+from tf_memsafe.hlo.regions import change_regions
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.rewrite.rule import Optimizer, Rule, Skip, Uses
 
@@ -16,6 +17,9 @@ MOST_PASSES = 100
 
 MOST_PRICED = 200
 """Nodes that are looked at to tell how large what a rule replaced was."""
+
+SCOPES = {"case", "if", "while"}
+"""Ops whose regions are programs of their own; those of other ops work on scalars."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ class Rewritten:
     rewrites: tuple[Rewrite, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
+    def after(self, earlier: Rewritten) -> Rewritten:
+        """The same with what fired and was refused earlier."""
+        rewrites = (*earlier.rewrites, *self.rewrites)
+        return Rewritten(self.graph, rewrites, (*earlier.refusals, *self.refusals))
+
 
 def apply(optimizer: Optimizer, graph: Graph) -> Rewritten:
     """The graph with the optimizer's rules applied to a fixpoint, verified if any fired.
@@ -66,6 +75,39 @@ def apply(optimizer: Optimizer, graph: Graph) -> Rewritten:
             return Rewritten(graph, tuple(rewrites), tuple(one.refusals))
         graph = following
     raise RuntimeError(f"the rules of {optimizer.name} undo each other: {one.rewrites[-1]}")
+
+
+def apply_everywhere(optimizer: Optimizer, graph: Graph) -> Rewritten:
+    """`apply`, and before it the same in the regions of loops and branches."""
+    if not _occurs(optimizer.by_op(), graph):
+        return Rewritten(graph)
+    inside = Rewritten(graph)
+
+    def change(region: Graph) -> Graph:
+        nonlocal inside
+        changed = apply_everywhere(optimizer, region)
+        inside = changed.after(inside)
+        return changed.graph
+
+    new: dict[Node, Node] = {}
+    for node in topological(graph.outputs):
+        remade = remake(node, new)
+        new[node] = change_regions(remade, change) if node.name in SCOPES else remade
+    outputs = tuple(new[output] for output in graph.outputs)
+    return apply(optimizer, Graph(graph.parameters, outputs)).after(inside)
+
+
+def _occurs(ops: Collection[str], graph: Graph) -> bool:
+    """Whether a node of one of these ops is in the graph, or inside its loops and branches."""
+    stack = [Region(graph.parameters, graph.outputs)]
+    while stack:
+        region = stack.pop()
+        for node in topological(region.results, region.captures):
+            if node.name in ops:
+                return True
+            if node.name in SCOPES:
+                stack += node.regions
+    return False
 
 
 class _Pass:
@@ -86,9 +128,11 @@ class _Pass:
         for node in nodes:
             for dependency in node.dependencies:
                 users[dependency].append(node)
+        self._uses = Uses({node: list(each) for node, each in users.items()}, {*graph.outputs})
         for node in nodes:
             remade = remake(node, self._new)
-            self._know(remade, users[node], node in graph.outputs)
+            if remade is not node:
+                self._know(remade, users[node], node in graph.outputs)
             better = self._better(remade)
             if better is not remade:
                 self._know(better, users[node], node in graph.outputs)

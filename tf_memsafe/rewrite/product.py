@@ -88,7 +88,7 @@ def _through_views(part: _Part) -> _Part:
             x = node.operands[0]
             into = zip(x.shape, node["broadcast_dimensions"], strict=True)
             kept = tuple(axes[axis] if size == node.shape[axis] else None for size, axis in into)
-        elif node.name == "reshape" and _long(node) == _long(node.operands[0]):
+        elif node.name == "reshape" and long_sizes(node) == long_sizes(node.operands[0]):
             x = node.operands[0]
             named = iter([axis for axis, size in zip(axes, node.shape, strict=True) if size != 1])
             kept = tuple(None if size == 1 else next(named) for size in x.shape)
@@ -97,7 +97,7 @@ def _through_views(part: _Part) -> _Part:
         part = _Part(x, kept, divides)
 
 
-def _long(node: Node) -> list[int]:
+def long_sizes(node: Node) -> list[int]:
     return [size for size in node.shape if size != 1]
 
 
