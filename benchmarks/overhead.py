@@ -20,6 +20,7 @@ from tf_memsafe.hlo.writer import write
 from tf_memsafe.rewrite.options import get_optimizer_options
 from tf_memsafe.rewrite.pipeline import rewrite
 from tf_memsafe.split.plan import make_plan, write_plan
+from tf_memsafe.split.target import Target
 
 LIMIT = 60_000_000
 REPEATS = 7
@@ -48,7 +49,7 @@ def main() -> None:
     steps["rewrite"], rewritten = timed(lambda: rewrite(graph, options))
     graph = rewritten.graph
     steps["plan"], plan = timed(lambda: make_plan(graph, LIMIT // 4))
-    steps["write loops"], split = timed(lambda: write_plan(plan, LIMIT))
+    steps["write loops"], split = timed(lambda: write_plan(plan, Target(LIMIT)))
     steps["write text"], text = timed(lambda: write(split.graph))
     print(
         f"{len(module.computations[-1].instructions)} instructions, "

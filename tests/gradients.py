@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.programs import LIMIT, POINTS, WEIGHTS, assert_same, compiled
-from tf_memsafe.proof import Executable
+from tf_memsafe.executable import Executable
 
 Runs = list[Executable]
 

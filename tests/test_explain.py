@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_memsafe
 from tests.programs import COUNT, LIMIT, POINTS, WEIGHTS, compiled, kernel, points_and_weights
 from tf_memsafe import Report, explain
-from tf_memsafe.proof import Executable
+from tf_memsafe.executable import Executable
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
 F64 = tf.float64

@@ -20,7 +20,8 @@ from tests.programs import (
     points_and_weights,
     tensors,
 )
-from tf_memsafe.proof import Executable, Proof
+from tf_memsafe.executable import Executable
+from tf_memsafe.proof import Proof
 
 Runs = list[Executable]
 Named = namedtuple("Named", ["x", "v"])

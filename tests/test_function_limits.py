@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,10 +20,11 @@ from tests.programs import (
     place_of,
     points_and_weights,
 )
-from tf_memsafe import MemoryLimitError, MemorySafetyWarning
+from tf_memsafe import MemoryLimitError, MemorySafetyWarning, xla
+from tf_memsafe.executable import Executable
 from tf_memsafe.hlo import op
 from tf_memsafe.hlo.op import by_opcode
-from tf_memsafe.proof import Executable, Proof
+from tf_memsafe.proof import Proof
 
 TOO_LITTLE = 8_900
 """Bytes: the arguments and the result of `kernel` take 8,800."""
@@ -65,6 +67,18 @@ def test_a_limit_below_the_arguments() -> None:
     function, (x, v) = compiled(kernel), points_and_weights()
     assert "Its arguments alone take 5.60 kB" in str(error_of(lambda: function(x, v), 5_000))
     assert "Its arguments alone" not in str(error_of(lambda: function(x, v), TOO_LITTLE))
+
+
+def products(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return x + 1, x @ tf.transpose(x)
+
+
+def test_a_result_that_is_too_large_is_named() -> None:
+    message = str(error_of(lambda: compiled(products)(POINTS), LIMIT))
+    assert "Its arguments take 2.40 kB, and its results 82.40 kB:" in message
+    line = next(line for line in message.splitlines() if "f64[100, 100]" in line)
+    assert "80.00 kB" in line
+    assert place_of(products, "return") in line
 
 
 def factor(x: tf.Tensor) -> tf.Tensor:
@@ -123,6 +137,52 @@ def assert_left_alone(function: Any, *arguments: Any, reason: str) -> None:
     assert f"{warning.filename}:{warning.lineno}" == place_of(call_with, "return")
     for result in found:
         assert_same(result, expected)
+
+
+def test_many_shapes_are_one_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_opcode("sine")  # all are loaded
+    monkeypatch.delitem(op._by_opcode, "sine")
+    function = compiled(lambda x, v: kernel(tf.sin(x), v))
+    other = compiled(lambda x, v: kernel(tf.sin(x), v) + 1)
+    x, v = points_and_weights()
+
+    def calls() -> None:
+        for count in (100, 99, 98):
+            function(x[:count], v[:count])
+
+    assert len(warnings_of(calls)) == 1
+    assert len(warnings_of(lambda: other(x, v))) == 1
+
+
+def test_two_causes_of_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    by_opcode("exponential")
+    for opcode in ("exponential", "dot"):
+        with monkeypatch.context() as context:
+            context.delitem(op._by_opcode, opcode)
+            (warning,) = warnings_of(partial(function, x, v))
+        assert f"'{opcode}'" in str(warning.message)
+        x, v = x[1:], v[1:]
+
+
+def test_programs_that_xla_cannot_compile_are_not_passed_over_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = xla.measure
+
+    def measure(function: Any, specs: Any) -> Any:
+        if xla.name_of(function) == "run":
+            raise xla.XlaCompileError("XLA cannot compile it: for no reason")
+        return original(function, specs)
+
+    tf_memsafe.set_memory_limit("1GB")  # checks TensorFlow with a program of its own
+    monkeypatch.setattr(xla, "measure", measure)
+    function, (x, v) = compiled(kernel), points_and_weights()
+    found = warnings_of(lambda: error_of(lambda: function(x, v), LIMIT))
+    (warning,) = found
+    assert "drops a program that it wrote for kernel: XLA cannot" in str(warning.message)
+    message = str(error_of(lambda: function(x, v), LIMIT))
+    assert "A program was dropped: XLA cannot compile it: for no reason" in message
 
 
 def test_an_unknown_op_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.programs import LIMIT, assert_same, compiled, kernel, points_and_weights
-from tf_memsafe.proof import Executable
+from tf_memsafe.executable import Executable
 
 Runs = list[Executable]
 

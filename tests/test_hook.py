@@ -14,7 +14,8 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.programs import LIMIT, POINTS, assert_same, compiled, kernel, points_and_weights
-from tf_memsafe.proof import Executable, Proof
+from tf_memsafe.executable import Executable
+from tf_memsafe.proof import Proof
 from tf_memsafe.xla import ConcreteFunction
 
 Runs = list[Executable]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from tests.processes import run
 
-ROOT = str(Path(__file__).parents[1])
 LIMIT = 50_000_000
 """Bytes; without a limit the function takes 800 MB. What XLA takes to compile it, about 10 MB, has
 room as well, because the chunks that are best for the cache are smaller than the limit allows."""
@@ -40,10 +35,7 @@ print(json.dumps({
 
 
 def test_resident_memory_stays_within_the_limit() -> None:
-    command = [sys.executable, "-c", SCRIPT, str(LIMIT)]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": ROOT}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = json.loads(run.stdout)
+    found = run("-c", SCRIPT, str(LIMIT))
     assert found["before"] > 800_000_000
     assert found["error"] < 1e-10
     assert found["resident"] < LIMIT

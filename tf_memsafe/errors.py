@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
 import tensorflow as tf
 
-from tf_memsafe.source import is_library
+from tf_memsafe.source import SourceLine, first_line, is_library
 
 
 class MemoryLimitError(tf.errors.ResourceExhaustedError):
@@ -42,11 +43,24 @@ class IncompatibleTensorFlowError(RuntimeError):
 
 
 class MemorySafetyWarning(UserWarning):
-    """A function runs as the user wrote it although a limit is set; the message says why."""
+    """A function runs as the user wrote it although a limit is set, or a program made for it is not
+    used; the message says why.
+    """
 
 
-def warn_user(message: str) -> None:
-    """Warns at the line of the user's code that is running, whatever libraries lie between."""
+_warned: set[tuple[str, SourceLine | None]] = set()
+
+
+def warn_once(message: str, graph: tf.Graph) -> None:
+    """Warns of what became of a traced function: once for all its traces, which differ in shape.
+
+    Functions are told apart by where they are written, messages by their words alone. The warning
+    is at the line of the user's code that is running, whatever libraries lie between.
+    """
+    key = re.sub(r"\d+", "", message), first_line(graph)
+    if key in _warned:
+        return
+    _warned.add(key)
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""One concrete function, for one set of shapes, under one limit: running it, and its gradient."""
+"""One concrete function, for one set of shapes, under one limit."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Any
 import tensorflow as tf
 
 from tf_memsafe import xla
-from tf_memsafe.errors import MemoryLimitError, warn_user
-from tf_memsafe.proof import Executable, Proof, compile_graph, prove
+from tf_memsafe.errors import MemoryLimitError, warn_once
+from tf_memsafe.executable import Executable, compile_graph
+from tf_memsafe.gradient import Backward, Values, is_differentiable
+from tf_memsafe.proof import Proof, prove
 from tf_memsafe.report import limit_message
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
-
-Values = Sequence[tf.Tensor]
-"""One tensor for each of the function's inputs: arguments, captured tensors, variables' values."""
 
 
 class LimitedFunction:
     """A concrete function that keeps to a limit, or says why it cannot.
 
-    specs: the fully defined type of each argument. limit: in bytes. assigns: whether calls assign
-    the variables that the function assigns; its gradient, which computes it again, does not.
+    specs: the fully defined type of each argument. limit: in bytes. optimizers: whether each is
+    on, by name. assigns: whether calls assign the variables that the function assigns.
     """
 
     def __init__(
@@ -31,14 +30,15 @@ class LimitedFunction:
         function: ConcreteFunction,
         specs: Sequence[tf.TensorSpec],
         limit: int,
+        optimizers: Mapping[str, bool],
         assigns: bool = True,
     ) -> None:
         self.function = function
         self.specs = list(specs)
         self.limit = limit
+        self.optimizers = optimizers
         self._assigns = assigns
         self._lock = threading.RLock()
-        self._warned: set[str] = set()
 
     @cached_property
     def result_specs(self) -> list[tf.TensorSpec]:
@@ -66,22 +66,23 @@ class LimitedFunction:
         Raises MemoryLimitError if it needs more than the limit and cannot be cut far enough.
         """
         proof = self.proof
-        if proof is None or proof.fits_as_written:
+        if proof is None:
             return True
-        if proof.problem is not None:
+        if proof.problem is not None and not proof.fits:
             self.leave(proof.problem)
             return True
         if not proof.fits:
             message = limit_message(proof, self.function)
-            raise MemoryLimitError(message, self.limit, proof.smallest_peak)
-        return False
+            raise MemoryLimitError(message, self.limit, proof.peak_after)
+        return proof.executable is None
 
     @property
     def gradient_runs_as_written(self) -> bool:
         """Whether a call that a tape watches may go to the user's function untouched.
 
         TensorFlow's own forward pass keeps what its backward pass needs: never more than every
-        tensor of the function's graph together.
+        tensor of the function's graph together. Where that fits, a rewritten program is no gain:
+        it keeps nothing, and the backward pass would compute it again.
         """
         proof = self.proof
         if proof is None or proof.problem is not None:
@@ -91,23 +92,31 @@ class LimitedFunction:
                 self.leave("it draws random numbers, which its gradient cannot draw again")
             return True
         kept = _tensor_bytes(self.function.graph)
-        return kept is not None and kept + proof.before.peak <= self.limit and self.runs_as_written
+        return kept is not None and kept + proof.before.peak <= self.limit
 
     @cached_property
     def proof(self) -> Proof | None:
         """What came of holding the function to its limit; None if XLA cannot compile it."""
         with self._lock:
             try:
-                return prove(self.function, self.specs, self.limit, bound_is_enough=True)
+                proof = prove(self.function, self.specs, self.limit, self.optimizers, True)
             except XlaCompileError as error:
                 self.leave(str(error))
                 return None
+            for failure in proof.failures:
+                self._warn(f"drops a program that it wrote for {self._name}: {failure}")
+            return proof
 
     def leave(self, reason: str) -> None:
-        """Warns, once for each reason, that calls go to the user's function untouched."""
-        if reason not in self._warned:
-            self._warned.add(reason)
-            warn_user(f"tf_memsafe leaves {xla.name_of(self.function)} as it is: {reason}")
+        """Warns that calls go to the user's function untouched, and why."""
+        self._warn(f"leaves {self._name} as it is: {reason}")
+
+    def _warn(self, message: str) -> None:
+        warn_once(f"tf_memsafe {message}", self.function.graph)
+
+    @property
+    def _name(self) -> str:
+        return xla.name_of(self.function)
 
     # --- calls ---
 
@@ -178,111 +187,23 @@ class LimitedFunction:
     # --- gradients ---
 
     def _gradients(
-        self, backward: _BackwardFunction, inputs: Values, upstream: Values
+        self, backward: Backward, inputs: Values, upstream: Values
     ) -> list[tf.Tensor | None]:
         results = zip(self.result_specs, upstream, strict=True)
-        known = [tf.convert_to_tensor(g) for result, g in results if _is_differentiable(result)]
+        known = [tf.convert_to_tensor(g) for result, g in results if is_differentiable(result)]
         found = iter(backward(inputs, known))
         return [next(found) if has_gradient else None for has_gradient in backward.connected]
 
     @cached_property
-    def _backward(self) -> _BackwardFunction:
+    def _backward(self) -> Backward:
         with self._lock:
-            return _BackwardFunction(self)
+            return Backward(self)
 
-
-class _BackwardFunction:
-    """The gradient of a limited function: traced from the original, held to the same limit.
-
-    It takes the function's flat values and the gradients of its differentiable results, so it
-    recomputes what it needs in chunks, and sees variables as they were at the forward call.
-    """
-
-    def __init__(self, forward: LimitedFunction) -> None:
-        self._forward = forward
-        function = forward.function
-        self._is_variable = [t.dtype == tf.resource for t in function.inputs]
-        self.connected = [False] * len(function.inputs)
-        explicit = [
-            tf.TensorSpec(spec.shape, spec.dtype)
-            for spec in (*forward.specs, *function.inputs[len(forward.specs) :])
-            if spec.dtype != tf.resource
-        ]
-        upstream = [spec for spec in forward.result_specs if _is_differentiable(spec)]
-        concrete = self._traced(explicit, upstream)
-        specs = [*explicit, *upstream]
-        self._limited = LimitedFunction(concrete, specs, forward.limit, assigns=False)
-
-    def _traced(self, *specs: list[tf.TensorSpec]) -> ConcreteFunction:
-        def gradient(explicit: list[tf.Tensor], upstream: list[tf.Tensor]) -> list[tf.Tensor]:
-            return self._trace(explicit, upstream)
-
-        gradient.__name__ = f"gradient_of_{xla.name_of(self._forward.function)}"
-        function = tf.function(gradient, jit_compile=True, autograph=False)
-        return function.get_concrete_function(*specs)
-
-    def _trace(self, explicit: list[tf.Tensor], upstream: list[tf.Tensor]) -> list[tf.Tensor]:
-        function = self._forward.function
-        pending = iter(explicit)
-        arguments = [next(pending) for _ in self._forward.specs]
-        captured = [
-            handle if handle.dtype == tf.resource else next(pending)
-            for handle in function.captured_inputs
-        ]
-        sources = [*arguments, *(self._source(i, tensor) for i, tensor in enumerate(captured))]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            for source in sources:
-                if _is_differentiable(source):
-                    tape.watch(source)
-            results = xla.call_flat(function, arguments, captured)
-            outputs = [
-                output
-                for output in tf.nest.flatten(results, expand_composites=True)
-                if tf.is_tensor(output) and _is_differentiable(output)
-            ]
-        gradients = tape.gradient(outputs, sources, output_gradients=upstream)
-        self.connected = [gradient is not None for gradient in gradients]
-        return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
-
-    def _source(self, index: int, tensor: tf.Tensor) -> tf.Tensor | tf.Variable:
-        forward = self._forward
-        placeholder = forward.function.inputs[len(forward.specs) + index]
-        return forward.variables.get(id(placeholder), tensor)
-
-    def __call__(self, inputs: Values, upstream: Values) -> list[tf.Tensor]:
-        values, limited = self._values(inputs, upstream), self._limited
-        if not limited.is_known and limited.runs_as_written:  # which warns of the reason
-            return self._run_as_written(values)
-        return limited(values, xla.is_watched(values, limited.function))
-
-    def _values(self, inputs: Values, upstream: Values) -> list[tf.Tensor]:
-        """What the gradient takes, with variables as they were at the forward call."""
-        pairs = zip(inputs, self._is_variable, strict=True)
-        explicit = [value for value, is_variable in pairs if not is_variable]
-        variables = self._forward.variables
-        frozen = {
-            id(variables[id(placeholder)].handle): value
-            for placeholder, value in zip(self._forward.function.inputs, inputs, strict=True)
-            if id(placeholder) in variables
-        }
-        now = self._limited.values([*explicit, *upstream])
-        handles = [None] * len(self._limited.specs) + self._limited.function.captured_inputs
-        return [frozen.get(id(t), value) for t, value in zip(handles, now, strict=True)]
-
-    def _run_as_written(self, values: Values) -> list[tf.Tensor]:
-        """TensorFlow's own gradient; it reads, and assigns, copies of the variables."""
-        function, count = self._limited.function, len(self._limited.specs)
-        placeholders = function.inputs[count:]
-        captured = [
-            tf.Variable(value) if placeholder.dtype == tf.resource else value
-            for placeholder, value in zip(placeholders, values[count:], strict=True)
-        ]
-        handles = [c.handle if isinstance(c, tf.Variable) else c for c in captured]
-        return list(tf.nest.flatten(xla.call_flat(function, values[:count], handles)))
-
-
-def _is_differentiable(tensor: tf.Tensor | tf.TensorSpec | tf.Variable) -> bool:
-    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
+    def under_same_limit(
+        self, function: ConcreteFunction, specs: Sequence[tf.TensorSpec]
+    ) -> LimitedFunction:
+        """Another function, whose calls assign nothing, under the same limit and optimizers."""
+        return LimitedFunction(function, specs, self.limit, self.optimizers, assigns=False)
 
 
 def _tensor_bytes(graph: tf.Graph) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import update_wrapper
 from typing import Any
 
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_memsafe import limits, xla
 from tf_memsafe.function import LimitedFunction
+from tf_memsafe.rewrite.options import checked_options, get_optimizer_options, override_options
 from tf_memsafe.self_check import self_check
 from tf_memsafe.xla import ConcreteFunction
 
@@ -70,47 +71,54 @@ def function(
     python_function: Callable[..., Any] | None = None,
     *,
     memory_limit: object = None,
+    optimizer_options: Mapping[str, bool] | None = None,
     **tf_function_kwargs: Any,
 ) -> Any:
     """`tf.function(jit_compile=True)` with a memory limit of its own, for this function alone.
 
-    memory_limit: as in `set_memory_limit`; None for the limit in force at each call. The other
-    arguments are tf.function's.
+    memory_limit: as in `set_memory_limit`; None for the limit in force at each call.
+    optimizer_options: as in `set_optimizer_options`; optimizers that are left out are on or off as
+    for all functions. The other arguments are tf.function's.
 
     Raises:
-        ValueError: for what is not a limit.
+        ValueError: for what is not a limit, or not an optimizer.
 
     Example:
-        @tf_memsafe.function(memory_limit="1GB")
+        @tf_memsafe.function(memory_limit="1GB", optimizer_options={"distance": False})
         def kernel_times_vector(x, v): ...
     """
-    parsed = limits.parse_limit(memory_limit)
+    parsed, switched = limits.parse_limit(memory_limit), checked_options(optimizer_options)
 
     def decorate(wrapped: Callable[..., Any]) -> LimitedCallable:
         options = {"jit_compile": True, **tf_function_kwargs}
-        return LimitedCallable(tf.function(wrapped, **options), parsed)
+        return LimitedCallable(tf.function(wrapped, **options), parsed, switched)
 
     return decorate if python_function is None else decorate(python_function)
 
 
 class LimitedCallable:
-    """A tf.function that is called under a limit of its own; other attributes are its own."""
+    """A tf.function with a limit and optimizers of its own; other attributes are the function's."""
 
-    def __init__(self, tf_function: Any, limit: int | None) -> None:
+    def __init__(self, tf_function: Any, limit: int | None, options: Mapping[str, bool]) -> None:
         self.tf_function = tf_function
         self.memory_limit = limit
+        self.optimizer_options = options
         update_wrapper(self, tf_function.python_function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.memory_limit is None:
-            return self.tf_function(*args, **kwargs)
-        with _installed(), limits.override(self.memory_limit):
+        with ExitStack() as stack:
+            if self.optimizer_options:
+                stack.enter_context(override_options(self.optimizer_options))
+            if self.memory_limit is not None:
+                stack.enter_context(_installed())
+                stack.enter_context(limits.override(self.memory_limit))
             return self.tf_function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return LimitedCallable(self.tf_function.__get__(instance, owner), self.memory_limit)
+        bound = self.tf_function.__get__(instance, owner)
+        return LimitedCallable(bound, self.memory_limit, self.optimizer_options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tf_function, name)
@@ -172,17 +180,22 @@ def _for_call(
 ) -> LimitedFunction | None:
     """The function under this limit for arguments of these shapes; None if it is left alone."""
     known: dict[Any, LimitedFunction | None] = vars(function).setdefault(_LIMITED, {})
-    key = (limit, *(tuple(argument.shape) for argument in arguments))
+    optimizers = get_optimizer_options()
+    shapes = [tuple(argument.shape) for argument in arguments]
+    key = (limit, *optimizers.values(), *shapes)
     if key not in known:
         with _lock:
-            known.setdefault(key, _limit(function, arguments, limit))
+            known.setdefault(key, _limit(function, arguments, limit, optimizers))
     return known[key]
 
 
 def _limit(
-    function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: int
+    function: ConcreteFunction,
+    arguments: Sequence[tf.Tensor],
+    limit: int,
+    optimizers: Mapping[str, bool],
 ) -> LimitedFunction | None:
     if not xla.must_compile(function):
         return None
     specs = [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
-    return LimitedFunction(function, specs, limit)
+    return LimitedFunction(function, specs, limit, optimizers)

@@ -1,64 +1,57 @@
 """From a concrete function and a limit to a program that is proved to fit, or to why there is none.
 
 Read the HLO; if XLA's own buffer assignment is above the limit, plan, write and compile (without
-running) until one program's assignment is not.
+running) until one program's assignment is not. If it is not above the limit, a rewritten program
+may still be clearly faster or smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import numpy as np
 import tensorflow as tf
 
 from tf_memsafe import xla
 from tf_memsafe.buffers import BufferAssignment
-from tf_memsafe.hlo.build import NUMPY_DTYPES
+from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.hlo.large_constants import lift_large_constants
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import UnsupportedOpError
-from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.simplify import simplify
-from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
-from tf_memsafe.hlo.writer import write
-from tf_memsafe.machine import free_memory
-from tf_memsafe.rewrite.driver import Refusal, Rewrite
-from tf_memsafe.rewrite.options import get_optimizer_options
-from tf_memsafe.rewrite.pipeline import rewrite
+from tf_memsafe.rewrite.canonical import CANONICAL
+from tf_memsafe.rewrite.driver import Refusal, Rewrite, Rewritten
+from tf_memsafe.rewrite.pipeline import finish, rewrite
+from tf_memsafe.search import Finish, Search
 from tf_memsafe.split.checkpoint import checkpoint_loops
+from tf_memsafe.split.cost import cost
 from tf_memsafe.split.liveness import bound_peak, estimate_peak
-from tf_memsafe.split.plan import (
-    Blocker,
-    Plan,
-    SplitGraph,
-    best_cut,
-    unavoidable,
-    write_plan,
-)
-from tf_memsafe.xla import ConcreteFunction
+from tf_memsafe.split.plan import Blocker, SplitGraph, unavoidable
+from tf_memsafe.split.target import CPU, GPU
+from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
-MOST_COMPILES = 3
-"""How many programs are compiled before a limit is given up on."""
+MOST_COMPILED = 10_000_000_000
+"""Bytes of a value above which a program that cannot do without it is not compiled for a figure.
 
-MARGIN = 0.97
-"""How much of the room that is left a program is planned for after its estimate was too low."""
+XLA takes about 3 ms for each row of a Cholesky factor: a minute and a half at this size, an hour at
+a million rows. The number is the same on every machine, so that the answer is.
+"""
 
+CLEAR_SAVING = 0.8
+"""The share of the estimated time or peak that a program that fits has to be rewritten to.
 
-@dataclass(frozen=True)
-class Executable:
-    """A program that runs on flat values: StableHLO text, compiled, and its large constants."""
+The estimates rank programs; they are not exact enough to tell apart those that differ by less.
+"""
 
-    text: str
-    function: ConcreteFunction
-    constants: tuple[tf.Tensor, ...]
-    buffers: BufferAssignment
+LEAST_SAVING = 10_000_000
+"""Flops, or bytes of traffic, that rewriting a program that fits has to save in each call.
 
-    def __call__(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return xla.call_inference(self.function, [*values, *self.constants])
+They take from 1 to 10 ms; a call of a rewritten program has up to 0.2 ms of Python more.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,8 +60,10 @@ class Proof:
 
     graph: the program as read; None if it could not be (`problem` says why).
     before: its buffers as the user wrote it. updates: the variables' parameters, by extra output.
-    split, executable: the best program found and its plan; None where none was needed or possible.
+    executable: the program that is used in its place, or the smallest there is if that is still too
+    large; None where the user's own is used. split: its plan, if it was planned for the limit.
     blockers: what could not be cut. rewrites, refusals: the rules that fired, and that did not.
+    failures: why XLA could not compile some of the programs that were made.
     """
 
     limit: int | None
@@ -81,6 +76,7 @@ class Proof:
     blockers: tuple[Blocker, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    failures: tuple[str, ...] = ()
     problem: str | None = None
 
     @property
@@ -88,13 +84,13 @@ class Proof:
         return self.limit is None or self.before.peak <= self.limit
 
     @property
-    def smallest_peak(self) -> int:
-        """Bytes of the best program found."""
-        return self.executable.buffers.peak if self.executable else self.before.peak
+    def peak_after(self) -> int:
+        """Bytes of the program that is used, or of the smallest that was found."""
+        return self.executable.peak if self.executable else self.before.peak
 
     @property
     def fits(self) -> bool:
-        return self.limit is None or self.smallest_peak <= self.limit
+        return self.limit is None or self.peak_after <= self.limit
 
     @property
     def has_effects(self) -> bool:
@@ -107,12 +103,13 @@ def prove(
     function: ConcreteFunction,
     specs: Sequence[tf.TensorSpec],
     limit: int | None,
+    optimizers: Mapping[str, bool],
     bound_is_enough: bool = False,
 ) -> Proof:
     """Holds the function, for arguments of these shapes, to `limit` bytes.
 
-    bound_is_enough: take the function to fit, uncompiled, if an upper bound of its peak is within
-    the limit; `before` is then that bound.
+    optimizers: whether each is on, by name. bound_is_enough: take the function to fit, uncompiled,
+    if an upper bound of its peak is within the limit; `before` is then that bound.
 
     Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
     """
@@ -123,19 +120,16 @@ def prove(
     graph = proof.graph
     if graph is None or limit is None:
         return replace(proof, before=xla.measure(function, specs))
+    rewritten = rewrite(graph, optimizers)
+    last = partial(finish, enabled=optimizers, device=xla.device_type())
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
-        return replace(proof, before=BufferAssignment.estimated(bound))
-    rewritten = rewrite(graph, get_optimizer_options())
+        return _improve(replace(proof, before=BufferAssignment.estimated(bound)), rewritten, last)
     uncut = checkpoint_loops(rewritten.graph, limit)
-    if blockers := unavoidable(uncut, max(limit, free_memory())):
-        # XLA can take hours to compile a program that this machine could never run.
+    if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
-    if proof.fits_as_written:
-        return proof
-    proof = replace(proof, rewrites=rewritten.rewrites, refusals=rewritten.refusals)
-    return _search(proof, rewritten.graph, limit)
+    return (_improve if proof.fits_as_written else _search)(proof, rewritten, last)
 
 
 def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
@@ -151,83 +145,64 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
     return Proof(limit, unknown, graph, constants, updates)
 
 
-def _search(proof: Proof, graph: Graph, limit: int) -> Proof:
+# --- functions that fit ---
+
+
+def _improve(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
+    """The proof with the rewritten program, if that pays and is within the limit, too."""
+    graph = proof.graph
+    assert graph is not None
+    rewritten = last(rewritten.graph).after(rewritten)
+    proof = replace(proof, refusals=rewritten.refusals)
+    if proof.has_effects or not _pays(graph, rewritten):
+        return proof
+    try:
+        executable = compile_graph(rewritten.graph, proof.constants)
+    except XlaCompileError as error:
+        return replace(proof, failures=(str(error),))
+    better = replace(proof, executable=executable, rewrites=rewritten.rewrites)
+    return better if better.fits else proof
+
+
+def _pays(graph: Graph, rewritten: Rewritten) -> bool:
+    """Whether rewriting saves time, or memory at no cost in time; XLA has a canonical form, too."""
+    if all(each.optimizer == CANONICAL.name for each in rewritten.rewrites):
+        return False
+    costs = cost(graph, ()), cost(rewritten.graph, ())
+    peaks = estimate_peak(graph), estimate_peak(rewritten.graph)
+    return _is_clear(*costs) or (costs[1] <= costs[0] and _is_clear(*peaks))
+
+
+def _is_clear(before: int, after: int) -> bool:
+    return after <= CLEAR_SAVING * before and before - after >= LEAST_SAVING
+
+
+# --- functions that do not ---
+
+
+def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     """The proof with the first program that fits, else with the smallest that there is."""
-    uncut = write_plan(Plan(graph, (), ()), limit)
-    smaller = any(each.bytes_after < each.bytes_before for each in proof.rewrites)
-    if smaller and uncut.estimate <= limit:
-        _, proof = _try(proof, uncut)
-        if proof.fits:
-            return proof
-    if (checkpointed := _checkpointed(graph, limit)) and checkpointed.estimate <= 2 * limit:
-        # The estimate of what loops need is often too high, and cutting more can cost memory.
-        _, proof = _try(proof, checkpointed)
-        if proof.fits:
-            return proof
-    fusing = uncut.estimate > limit  # if not, XLA fuses less of this than it mostly does
-    target, tried = limit, set[Graph]()
-    for _ in range(MOST_COMPILES):
-        split = best_cut(graph, target, fusing)
-        if split is None or split.graph in tried:
-            break
-        tried.add(split.graph)
-        peak, proof = _try(proof, split)
-        if proof.fits:
-            return proof
-        if fusing and peak > 2 * split.estimate:
-            fusing, target = False, limit
-        else:
-            target = _lower(target, split, peak, limit)
-    return _smallest(proof, graph, tried)
-
-
-def _checkpointed(graph: Graph, limit: int) -> SplitGraph | None:
-    """The graph with its loops' steps computed again but nothing cut; None if that is no help."""
-    checkpointed = checkpoint_loops(graph, limit)
-    return None if checkpointed is graph else write_plan(Plan(checkpointed, (), ()), limit)
-
-
-def _smallest(proof: Proof, graph: Graph, tried: Collection[Graph]) -> Proof:
-    """The proof with the program that needs least, whatever the limit: that need is then true."""
-    for split in (_checkpointed(graph, 0), best_cut(graph, 0, True), best_cut(graph, 0, False)):
-        if split is not None and split.graph not in tried:
-            _, proof = _try(proof, split)
-    if proof.rewrites and proof.executable is None:
-        _, uncut = _try(proof, write_plan(Plan(graph, (), ()), 0))
-        proof = replace(uncut, blockers=proof.blockers)
-    return proof
-
-
-def _lower(target: int, split: SplitGraph, peak: int, limit: int) -> int:
-    """What to plan for next: less by as much as the estimate of the temporaries was too low."""
-    types = [*split.graph.types, *(output.tensor for output in split.graph.outputs)]
-    given = sum(type_.bytes for type_ in types)
-    share = MARGIN * max(0, limit - given) / max(1, peak - given)
-    return min(target - 1, given + int(max(0, split.estimate - given) * share))
-
-
-def _try(proof: Proof, split: SplitGraph) -> tuple[int, Proof]:
-    """The peak of a program, and the proof with that program if it is the smallest so far."""
-    executable = compile_graph(split.graph, proof.constants)
-    peak = executable.buffers.peak
-    proof = replace(proof, blockers=split.plan.blockers)
-    if peak < proof.smallest_peak:
-        proof = replace(proof, split=split, executable=executable)
-    return peak, proof
-
-
-def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
-    """Writes and compiles a graph whose last parameters are these large constants."""
-    verify(graph)
-    inputs = [tensor_spec(type_) for type_ in graph.types]
-    outputs = [tensor_spec(output.tensor) for output in graph.outputs]
-    text = write(graph)
-    function = xla.stablehlo_function(text, inputs, outputs)
-    tensors = tuple(
-        tf.constant(np.reshape(literal(constant), constant.shape)) for constant in constants
+    assert proof.limit is not None
+    smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
+    compiled = partial(compile_graph, constants=proof.constants)
+    device = GPU if xla.runs_on_accelerator() else CPU
+    search = Search(rewritten.graph, smaller, last, compiled, device)
+    found = search.run(proof.limit)
+    if found is not None:
+        rewritten = found.finished.after(rewritten)
+        if found.peak < proof.peak_after:
+            proof = replace(proof, split=found.split, executable=found.executable)
+    return replace(
+        proof,
+        blockers=_blockers(proof, search),
+        rewrites=rewritten.rewrites,
+        refusals=rewritten.refusals,
+        failures=tuple(search.failures),
     )
-    return Executable(text, function, tensors, xla.measure(function, inputs))
 
 
-def tensor_spec(type_: TensorType) -> tf.TensorSpec:
-    return tf.TensorSpec(type_.shape, tf.as_dtype(NUMPY_DTYPES[type_.dtype]))
+def _blockers(proof: Proof, search: Search) -> tuple[Blocker, ...]:
+    """What was not cut: in the program that fits, or in the one that was to need least."""
+    split = proof.split if proof.fits else search.floor
+    found = split.plan.blockers if split else ()
+    return found or unavoidable(search.graph, proof.limit or 0)

@@ -217,7 +217,7 @@ def _loops(proof: Proof, graph: tf.Graph) -> Iterator[Loop]:
     if proof.split is None:
         return
     for loop, chunk in proof.split.loops:
-        yield Loop(loop.steps, chunk, -(-loop.steps // chunk), _streamed(loop, graph))
+        yield Loop(loop.steps, chunk, loop.trips(chunk), _streamed(loop, graph))
 
 
 def _streamed(loop: LoopPlan, graph: tf.Graph) -> tuple[Tensor, ...]:

@@ -41,11 +41,19 @@ def locate(graph: tf.Graph, node: Node) -> SourceLine | None:
     if node.source is None:
         return None
     operation = xla.find_operation(graph, node.source.op_name)
-    if operation is None:
-        return None
+    return _line(operation, node.source.op_type) if operation is not None else None
+
+
+def first_line(graph: tf.Graph) -> SourceLine | None:
+    """The user's line that made the first operation of a traced function: where it is written."""
+    operations = (o for o in graph.get_operations() if o.type != "Placeholder")
+    return next(filter(None, (_line(o, o.type) for o in operations)), None)
+
+
+def _line(operation: tf.Operation, op_type: str) -> SourceLine | None:
     for frame in reversed(operation.traceback or ()):  # a loaded function has none
         if not is_library(frame.filename):
-            return SourceLine(frame.filename, frame.lineno, node.source.op_type)
+            return SourceLine(frame.filename, frame.lineno, op_type)
     return None
 
 

@@ -105,14 +105,28 @@ def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: st
     tensor arguments break it.
     """
     _check_specs(function, specs)
-    with tf.init_scope():
-        device = tf.constant(0.0).device
     try:
         return context.context().get_compiler_ir(
-            device, None, function.name, list(specs), function.captured_inputs, stage
+            _device(), None, function.name, list(specs), function.captured_inputs, stage
         )
     except (ValueError, tf.errors.OpError) as error:
         raise XlaCompileError(f"XLA cannot compile it: {error}") from error
+
+
+def runs_on_accelerator() -> bool:
+    """Whether what is compiled now will run on a GPU or the like, not on the CPU."""
+    return device_type() != "CPU"
+
+
+def device_type() -> str:
+    """The kind of device that what is compiled now will run on, as TensorFlow names it."""
+    return str(tf.DeviceSpec.from_string(_device()).device_type)
+
+
+def _device() -> str:
+    """The name of the device that functions run on where they are called now."""
+    with tf.init_scope():
+        return str(tf.constant(0.0).device)
 
 
 def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> None:

@@ -13,6 +13,10 @@ FITTING = [case for case in CASES if case.blocked is None]
 BLOCKED = [case for case in CASES if case.blocked is not None]
 
 
+TOLERANCES = {tf.float32: 1e-5, tf.float64: 1e-11}
+"""Some 100 roundings: sums of at most 100 terms, in another order. Integers are the same."""
+
+
 def identify(case: Case) -> str:
     return f"{case.number}-{case.function.__name__}"
 
@@ -20,6 +24,11 @@ def identify(case: Case) -> str:
 def arguments(case: Case) -> list[tf.Tensor]:
     generator = np.random.default_rng(case.number)
     return [tf.constant(generator.normal(size=s.shape), s.dtype) for s in case.small]
+
+
+def test_every_row_has_a_case() -> None:
+    """Rows 19 and 20 have no size of their own: they are the last tests of this file."""
+    assert {case.number for case in CASES} == set(range(1, 19))
 
 
 @pytest.mark.parametrize("case", FITTING, ids=identify)
@@ -39,8 +48,8 @@ def test_the_numbers_are_the_plain_functions(case: Case) -> None:
     with tf_memsafe.memory_limit(max(smallest, (needed + smallest) // 2)):
         got = tf.nest.flatten(plain(*given))
     for value, reference in zip(got, expected, strict=True):
-        # f32 sums of at most 50 terms, in another order.
-        np.testing.assert_allclose(value, reference, rtol=2e-5, atol=1e-5)
+        tolerance = TOLERANCES.get(value.dtype, 0)
+        np.testing.assert_allclose(value, reference, rtol=2 * tolerance, atol=tolerance)
 
 
 QUICK = {3, 4, 12}

@@ -93,6 +93,25 @@ def test_half_precision_is_refused() -> None:
     assert "products of f16" in reasons(result)["sum_of_broadcast_product"]
 
 
+@pytest.mark.parametrize(("dtype", "name"), [(tf.float16, "f16"), (tf.bfloat16, "bf16")])
+def test_products_that_were_rounded_to_half_precision_are_refused(
+    dtype: tf.DType, name: str
+) -> None:
+    # TensorFlow adds them up in f32: a conversion stands between the product and the sum.
+    specs = tf.TensorSpec((2, 9, 7), dtype), tf.TensorSpec((2, 7, 5), dtype)
+    result = rewritten(CONTRACTION, total, *specs)
+    assert not result.rewrites
+    assert f"products of {name}" in reasons(result)["sum_of_broadcast_product"]
+
+
+def test_conversions_of_the_factors_are_seen_through() -> None:
+    def function(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return total(tf.cast(x, tf.float32), tf.cast(y, tf.float32))
+
+    specs = tf.TensorSpec((2, 9, 7), F16), tf.TensorSpec((2, 7, 5), F16)
+    assert rewritten(CONTRACTION, function, *specs).rewrites
+
+
 def test_many_factors_are_refused() -> None:
     def function(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         product = x[:, None] * y[None]

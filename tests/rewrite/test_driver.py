@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.hlo.running import graph_of, run
 from tests.hlo.test_verify import counting_loop
 from tests.rewrite.rewriting import rules, shown
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Graph, Node, Source
+from tf_memsafe.hlo.node import Graph, Node, Region, Source
 from tf_memsafe.hlo.rebuild import rebuild
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.hlo.verify import InvalidGraphError
-from tf_memsafe.rewrite.driver import apply
+from tf_memsafe.hlo.verify import InvalidGraphError, verify
+from tf_memsafe.rewrite.driver import apply, apply_everywhere
 from tf_memsafe.rewrite.maths import sum_over
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, Uses, rule, rule_with_uses
 
@@ -166,3 +169,63 @@ def test_a_rule_says_what_it_does() -> None:
         def silent(node: Node) -> Outcome:
             """Does things."""
             return None
+
+
+# --- inside loops and branches ------------------------------------------------------------------
+
+SIGNS = Optimizer("signs", (shorter,))
+
+
+def branch_in_a_loop(x: tf.Tensor) -> tf.Tensor:
+    """Three times, x, or -x if the sum of what there is so far is not positive."""
+
+    def step(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def minus_minus() -> tf.Tensor:
+            return tf.negative(tf.negative(x))
+
+        positive = tf.reduce_sum(total) > 0
+        return i + 1, total + tf.cond(positive, minus_minus, lambda: -x)
+
+    return tf.while_loop(lambda i, _: i < 3, step, (0, x))[1]
+
+
+def test_what_is_inside_loops_and_branches_is_rewritten() -> None:
+    x = np.array([1.0, 2.0], np.float32)
+    graph = graph_of(branch_in_a_loop, x)
+    assert apply(SIGNS, graph).graph is graph
+    result = apply_everywhere(SIGNS, graph)
+    verify(result.graph)
+    assert rules(result) == ["shorter"]
+    assert result.rewrites[0].node.source is not None
+    (found,), (expected,) = run(result.graph, [x]), run(graph, [x])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_rule_does_not_look_through_a_capture() -> None:
+    x = parameter()
+    once = negated(x, 1)
+    condition = build.compare(build.index(0), build.index(1), "LT")
+    inside = Region((), (negated(once, 1),), (once,))
+    outside = Region((), (once,), (once,))
+    branch = build.emit("if", (condition,), regions=(inside, outside))
+    graph = Graph((x,), (branch,))
+    assert apply_everywhere(SIGNS, graph).graph == graph
+
+
+def test_nothing_is_done_where_no_rule_has_its_op() -> None:
+    x = parameter()
+    graph = Graph((x,), (counting_loop(x)[1],))
+    result = apply_everywhere(SIGNS, graph)
+    assert result.graph is graph
+    assert not result.rewrites
+
+
+def test_what_happened_earlier_comes_first() -> None:
+    x = parameter()
+    both = Graph((x,), (negated(x, 2), build.emit("tan", (x,))))
+    first = apply(SIGNS, both)
+    second = apply(Optimizer("trigonometry", (tangent, refused_sine)), first.graph)
+    together = second.after(first)
+    assert together.graph is second.graph
+    assert rules(together) == ["shorter", "tangent"]
+    assert [refusal.rule for refusal in together.refusals] == ["refused_sine"]

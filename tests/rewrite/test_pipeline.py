@@ -18,14 +18,17 @@ from tests.rewrite.rewriting import graph_for
 from tests.split.planning import floats
 from tests.split.random_programs import RandomProgram, arguments, programs
 from tf_memsafe import xla
+from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.verify import verify
-from tf_memsafe.rewrite import distance
+from tf_memsafe.rewrite import distance_size, top_k
 from tf_memsafe.rewrite.driver import Rewritten
-from tf_memsafe.rewrite.pipeline import OPTIMIZERS, rewrite
+from tf_memsafe.rewrite.pipeline import FINISHING, NAMES, OPTIMIZERS, finish, rewrite
+from tf_memsafe.split.plan import make_plan, write_plan
+from tf_memsafe.split.target import Target
 
-ALL = {optimizer.name: True for optimizer in OPTIMIZERS}
+ALL = dict.fromkeys(NAMES, True)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
@@ -38,9 +41,10 @@ def largest(result: Rewritten) -> int:
 
 
 def test_names_are_unique_and_rules_are_too() -> None:
-    assert len(ALL) == len(OPTIMIZERS)
-    rules = [rule.name for optimizer in OPTIMIZERS for rule in optimizer.rules]
-    assert len(set(rules)) == len(rules)
+    for optimizers in (OPTIMIZERS, FINISHING):
+        assert len({optimizer.name for optimizer in optimizers}) == len(optimizers)
+        rules = [rule.name for optimizer in optimizers for rule in optimizer.rules]
+        assert len(set(rules)) == len(rules)
 
 
 def test_one_optimizer_opens_the_way_for_the_next() -> None:
@@ -67,7 +71,8 @@ def test_what_is_switched_off_is_not_tried() -> None:
 def check(program: RandomProgram, special: tuple[float, ...]) -> None:
     given_arguments = arguments(special)
     graph = graph_of(program.compute, *given_arguments)
-    result = rewrite(graph, ALL)
+    rewritten = rewrite(graph, ALL)
+    result = finish(rewritten.graph, ALL).after(rewritten)
     verify(result.graph)
     assert [o.type for o in result.graph.outputs] == [o.type for o in graph.outputs]
     if set(fired(result)) <= {"canonical"}:
@@ -82,8 +87,9 @@ def check(program: RandomProgram, special: tuple[float, ...]) -> None:
 
 @pytest.fixture
 def every_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The points of random programs have 5 coordinates."""
-    monkeypatch.setattr(distance, "SMALLEST_DIMENSION", 2)
+    """The points of random programs have 5 coordinates, and their arrays few elements."""
+    monkeypatch.setattr(distance_size, "SMALLEST_DIMENSION", 2)
+    monkeypatch.setattr(top_k, "FEWEST_ELEMENTS", 0)
 
 
 @pytest.mark.usefixtures("every_dimension")
@@ -105,6 +111,66 @@ def test_a_long_rewritten_program_computes_the_same(
     program: RandomProgram, special: tuple[float, ...]
 ) -> None:
     check(program, special)
+
+
+# --- once a program is cut -----------------------------------------------------------------------
+
+
+def search(x: tf.Tensor) -> tf.Tensor:
+    return tf.math.top_k(x, 3).values
+
+
+def searched(rows: int) -> Graph:
+    return rewrite(graph_for(search, tf.TensorSpec((rows, 2000), tf.float64)), ALL).graph
+
+
+def test_finishing_fires_and_says_so_once() -> None:
+    result = finish(searched(50), ALL)
+    assert set(fired(result)) == {"top_k"}
+    # That the maxima of maxima are not grouped again is not news.
+    assert not result.refusals
+
+
+def test_what_finishing_refuses_is_reported() -> None:
+    def half(x: tf.Tensor) -> tf.Tensor:
+        return tf.math.top_k(x, 900).values
+
+    result = finish(rewrite(graph_for(half, floats(50, 2000)), ALL).graph, ALL)
+    assert [each.reason for each in result.refusals] == [
+        "900 groups are too large a part of 2000 elements"
+    ]
+
+
+@pytest.mark.parametrize("enabled", [{**ALL, "top_k": False}, ALL])
+def test_finishing_can_be_switched_off_and_is_for_known_devices(enabled: dict[str, bool]) -> None:
+    graph = searched(50)
+    device = "GPU" if enabled["top_k"] else "CPU"
+    result = finish(graph, enabled, device)
+    assert result == Rewritten(graph)
+
+
+def test_where_there_is_nothing_to_finish_the_graph_stays_the_same() -> None:
+    graph = rewrite(graph_for(tf.sin, floats(50, 8)), ALL).graph
+    assert finish(graph, ALL).graph is graph
+
+
+def test_finishing_goes_into_the_loops_of_a_plan() -> None:
+    def nearest(queries: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
+        distances = tf.reduce_sum((queries[:, None] - points[None]) ** 2, -1)
+        return tf.math.top_k(-distances, 3)
+
+    generator = np.random.default_rng(0)
+    given = [generator.normal(size=(count, 5)).astype(np.float32) for count in (64, 3000)]
+    graph = rewrite(graph_of(nearest, *given), ALL).graph
+    cut = write_plan(make_plan(graph, 100_000), Target(250_000)).graph
+    assert "top_k" not in {node.name for node in topological(cut.outputs)}
+    result = finish(cut, ALL)
+    assert "top_k_by_groups" in {each.rule for each in result.rewrites}
+    values, indices = run(result.graph, given)
+    expected_values, expected_indices = run(cut, given)
+    np.testing.assert_array_equal(indices, expected_indices)
+    # XLA may fuse the distances with what looks for the largest, and round them another way.
+    np.testing.assert_allclose(values, expected_values, rtol=1e-6)
 
 
 # --- GPflow -------------------------------------------------------------------------------------

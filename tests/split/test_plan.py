@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import gpflow
-import numpy as np
 import tensorflow as tf
 
+from tests.split.functions import (
+    HEADS,
+    attention,
+    distances,
+    gradient_of,
+    kernel_times_vector,
+    nearest,
+    sgpr_gradient,
+)
 from tests.split.planning import THRESHOLD, floats, plan_for, sinks
-from tf_memsafe import xla
-from tf_memsafe.hlo.reader import read
-from tf_memsafe.split.plan import even_chunk, make_plan, write_plan
-
-HEADS = (floats(4, 500, 16),) * 3
-
-
-def attention(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    scores = tf.matmul(queries, keys, transpose_b=True) / 4.0
-    return tf.nn.softmax(scores) @ values
+from tf_memsafe.split.plan import make_plan, write_plan
+from tf_memsafe.split.target import Target
 
 
 def causal_attention(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -29,27 +25,8 @@ def causal_attention(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> 
     return tf.nn.softmax(tf.where(mask > 0, scores, -1e9)) @ values
 
 
-def gradient_of(function: Callable[..., tf.Tensor]) -> Callable[..., list[tf.Tensor]]:
-    """A function of the same arguments that returns the gradients of the sum of squares."""
-
-    def gradients(*arguments: tf.Tensor) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(arguments)
-            loss = tf.reduce_sum(tf.square(function(*arguments)))
-        return tape.gradient(loss, arguments)
-
-    return gradients
-
-
-def distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum((x[:, None] - y[None]) ** 2, -1)
-
-
 def test_nearest_neighbours_are_one_loop_over_queries() -> None:
-    def knn(queries: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
-        return tf.math.top_k(-distances(queries, points), 10)
-
-    plan = plan_for(knn, floats(500, 3), floats(2000, 3))
+    plan = plan_for(nearest, floats(500, 3), floats(2000, 3))
     (loop,) = plan.loops
     assert loop.steps == 500
     assert sinks(loop) == [((500, 10), 0), ((500, 10), 0)]
@@ -74,7 +51,7 @@ def test_a_causal_mask_is_made_in_the_chunk() -> None:
     plan = plan_for(gradient_of(causal_attention), *HEADS)
     (loop,) = plan.loops
     assert len(sinks(loop)) == 3
-    largest = max(node.type.bytes for node in write_plan(plan, 10**9).graph.outputs)
+    largest = max(node.type.bytes for node in write_plan(plan, Target(10**9)).graph.outputs)
     assert largest == 4 * 500 * 16 * 4
 
 
@@ -96,9 +73,6 @@ def test_log_sum_exp_is_one_loop() -> None:
 
 
 def test_a_kernel_times_a_vector_and_its_gradients_are_one_loop() -> None:
-    def kernel_times_vector(x: tf.Tensor, scales: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-        return tf.exp(-distances(x / scales, x / scales)) @ v
-
     specs = floats(500, 3), floats(3), floats(500, 1)
     (forward,) = plan_for(kernel_times_vector, *specs).loops
     assert sinks(forward) == [((500, 1), 0)]
@@ -106,25 +80,8 @@ def test_a_kernel_times_a_vector_and_its_gradients_are_one_loop() -> None:
     assert {axis for _, axis in sinks(backward)} == {0, "combined"}
 
 
-def sgpr_gradient(points: int, inducing: int) -> Any:
-    generator = np.random.default_rng(0)
-    inputs = generator.normal(size=(points, 3))
-    targets = np.sin(inputs[:, :1]) + 0.1 * generator.normal(size=(points, 1))
-    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0, 1.0])
-    model = gpflow.models.SGPR((inputs, targets), kernel, inputs[:inducing].copy())
-
-    @tf.function(jit_compile=True)
-    def loss_and_gradient() -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            loss = model.training_loss()
-        return [loss, *tape.gradient(loss, model.trainable_variables)]
-
-    return loss_and_gradient
-
-
 def test_sgpr_and_its_gradient_are_two_loops_over_the_data() -> None:
-    concrete = sgpr_gradient(2000, 20).get_concrete_function()
-    plan = make_plan(read(xla.hlo_module(concrete, [])), THRESHOLD)
+    plan = make_plan(sgpr_gradient(2000, 20), THRESHOLD)
     assert [(loop.level, loop.steps) for loop in plan.loops] == [(0, 2000), (1, 2000)]
     assert ((20, 20), "combined") in sinks(plan.loops[0])
 
@@ -139,15 +96,3 @@ def test_a_value_that_an_op_needs_whole_is_named_with_the_op() -> None:
 
 def test_a_program_without_large_values_has_no_loops() -> None:
     assert plan_for(tf.tanh, floats(100)).loops == ()
-
-
-def test_a_divisor_near_the_chunk_is_preferred() -> None:
-    assert even_chunk(20_000, 27) == 25
-    assert even_chunk(1009, 100) == 92  # a prime: ten chunks and a rest of 89
-
-
-def test_chunks_shrink_until_the_estimate_fits() -> None:
-    plan = plan_for(attention, *HEADS)
-    large, small = write_plan(plan, 10**9), write_plan(plan, 800_000)
-    assert small.chunks < large.chunks
-    assert small.estimate <= 800_000 < large.estimate

@@ -57,7 +57,8 @@ def results(node: Node) -> tuple[Node, ...]:
     if isinstance(node.type, TensorType):
         return (node,)
     return tuple(
-        emit("get_tuple_element", (node,), {"index": index}) for index in range(len(node.results))
+        emit("get_tuple_element", (node,), {"index": index}, source=node.source)
+        for index in range(len(node.results))
     )
 
 

@@ -9,8 +9,20 @@ from tf_memsafe.hlo.node import Graph, Node, Region, make
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.rebuild import remake
 
-SAME_IF_SAME_TYPE = {"reshape", "convert", "slice", "broadcast_in_dim", "pad"}
-"""Ops that return their operand when they return its type, if their attributes agree."""
+MAY_CHANGE_NOTHING = frozenset(
+    (
+        "reshape",
+        "convert",
+        "slice",
+        "dynamic_slice",
+        "concatenate",
+        "broadcast_in_dim",
+        "transpose",
+        "pad",
+        "reverse",
+    )
+)
+"""Ops that return their first operand, if it has the result's type and their attributes agree."""
 
 
 def simplify(graph: Graph) -> Graph:
@@ -18,10 +30,44 @@ def simplify(graph: Graph) -> Graph:
     return Graph(graph.parameters, _simplified(graph.outputs))
 
 
+def unchanged(node: Node) -> Node | None:
+    """The operand that the node shows as it is; None if it may differ in anything."""
+    if node.name not in MAY_CHANGE_NOTHING or node.type != node.operands[0].type:
+        return None
+    return node.operands[0] if _keeps_places(node) else None
+
+
+def one_reshape(node: Node) -> Node | None:
+    """One reshape in place of two; None for any other node."""
+    if node.name != "reshape" or node.operands[0].name != "reshape":
+        return None
+    return build.reshape(node.operands[0].operands[0], node.shape)
+
+
+def _keeps_places(node: Node) -> bool:
+    """Whether each element is where it was, in a result of the first operand's type."""
+    if node.name == "transpose":
+        return _in_order(node["permutation"])
+    if node.name == "broadcast_in_dim":
+        return _in_order(node["broadcast_dimensions"])
+    if node.name == "reverse":
+        return all(node.shape[axis] <= 1 for axis in node["dimensions"])
+    if node.name == "pad":
+        # Negative edges can make up for padding elsewhere: equal types are not enough.
+        edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        return not any(any(node[edge]) for edge in edges)
+    return True
+
+
+def _in_order(axes: tuple[int, ...]) -> bool:
+    return axes == tuple(range(len(axes)))
+
+
 def _simplified(results: Iterable[Node], known: Sequence[Node] = ()) -> tuple[Node, ...]:
     new: dict[Node, Node] = {node: node for node in known}
     for node in topological(results, new):
-        new[node] = _simpler(_inside(remake(node, new)))
+        remade = _inside(remake(node, new))
+        new[node] = unchanged(remade) or one_reshape(remade) or remade
     return tuple(new[result] for result in results)
 
 
@@ -36,25 +82,3 @@ def _inside(node: Node) -> Node:
 def _simplified_region(region: Region) -> Region:
     known = (*region.parameters, *region.captures)
     return Region(region.parameters, _simplified(region.results, known), region.captures)
-
-
-def _simpler(node: Node) -> Node:
-    if node.name == "transpose" and node["permutation"] == tuple(range(node.tensor.rank)):
-        return node.operands[0]
-    if node.name in SAME_IF_SAME_TYPE and _keeps_everything(node):
-        return node.operands[0]
-    if node.name == "reshape" and node.operands[0].name == "reshape":
-        return build.reshape(node.operands[0].operands[0], node.shape)
-    return node
-
-
-def _keeps_everything(node: Node) -> bool:
-    if node.type != node.operands[0].type:
-        return False
-    if node.name == "broadcast_in_dim":
-        return node["broadcast_dimensions"] == tuple(range(node.tensor.rank))
-    if node.name == "pad":
-        # Negative edges can make up for padding elsewhere: equal types are not enough.
-        edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
-        return not any(any(node[edge]) for edge in edges)
-    return True

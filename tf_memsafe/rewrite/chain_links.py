@@ -11,8 +11,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Symbol
 from tf_memsafe.hlo.ops.dot import DotNumbers
-from tf_memsafe.rewrite.maths import dot, transpose
-from tf_memsafe.rewrite.product import long_sizes
+from tf_memsafe.rewrite.maths import dot, long_sizes, transpose
 
 VIEWS = {"reshape", "transpose"}
 """Ops that may show a product with its axes in another order, or with others of one element."""

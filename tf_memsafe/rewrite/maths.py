@@ -9,13 +9,17 @@ import numpy as np
 
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node, Region
-from tf_memsafe.hlo.op import Symbol
+from tf_memsafe.hlo.op import Symbol, all_ops
 from tf_memsafe.hlo.ops.dot import DotNumbers
+from tf_memsafe.hlo.ops.elementwise import same_axis
 from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.types import TensorType
 
 VIEWS_OF_ONE_VALUE = {"reshape", "broadcast_in_dim", "transpose", "slice"}
 """Ops whose result repeats one value if their operand does."""
+
+ELEMENTWISE = frozenset(op.name for op in all_ops() if op.slice is same_axis and op.name != "map")
+"""Ops that compute each element of the result from the same element of each operand."""
 
 DEFAULT_PRECISION = (Symbol("precision", "DEFAULT"),) * 2
 
@@ -40,7 +44,7 @@ def is_float(node: Node) -> bool:
     return node.dtype in ("f16", "bf16", "f32", "f64")
 
 
-def filled(value: float, like: Node, shape: Sequence[int]) -> Node:
+def filled(value: complex, like: Node, shape: Sequence[int]) -> Node:
     """A tensor of one repeated value, of the dtype of `like`."""
     return build.broadcast(build.constant(value, TensorType(like.dtype)), shape)
 
@@ -84,6 +88,12 @@ def transpose(x: Node, permutation: Sequence[int]) -> Node:
     return build.emit("transpose", (x,), {"permutation": tuple(permutation)})
 
 
+def spread(x: Node, places: Sequence[int], shape: Sequence[int]) -> Node:
+    """x repeated to a shape, with its axis i at places[i], in any order."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return build.broadcast(transpose(x, order), shape, sorted(places))
+
+
 def slice_axis(x: Node, axis: int, start: int, limit: int) -> Node:
     """The elements from `start` to `limit` along one axis."""
     if (start, limit) == (0, x.shape[axis]):
@@ -102,6 +112,48 @@ def slice_of(x: Node, starts: Sequence[int], limits: Sequence[int], strides: Seq
     return build.emit("slice", (x,), attributes)
 
 
+def with_shape(node: Node, operands: Sequence[Node], shape: Sequence[int]) -> Node:
+    """The elementwise op of a node, on operands of another shape."""
+    type_ = node.tensor.with_shape(shape)
+    return build.emit(node.name, operands, node.attributes, type=type_, source=node.source)
+
+
+def long_axes(node: Node) -> list[int]:
+    """The axes that have another size than 1."""
+    return [axis for axis, size in enumerate(node.shape) if size != 1]
+
+
+def long_sizes(node: Node) -> list[int]:
+    """The sizes of these axes."""
+    return [size for size in node.shape if size != 1]
+
+
+Group = tuple[list[int], list[int]]
+"""Axes of one shape, and the axes of another that hold the same elements."""
+
+
+def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[Group] | None:
+    """How a reshape between two shapes splits and merges axes, in the smallest groups.
+
+    Axes of one element are in none. None if there are no elements.
+
+    Example: `axis_groups((10, 1, 8), (2, 5, 8))` is `[([0], [0, 1]), ([2], [2])]`.
+    """
+    if 0 in before:
+        return None
+    groups: list[Group] = []
+    left, right = ([axis for axis, size in enumerate(s) if size != 1] for s in (before, after))
+    while left:
+        group: Group = ([left.pop(0)], [right.pop(0)])
+        sizes = [before[group[0][0]], after[group[1][0]]]
+        while sizes[0] != sizes[1]:
+            side, rest, shape = (0, left, before) if sizes[0] < sizes[1] else (1, right, after)
+            group[side].append(rest.pop(0))
+            sizes[side] *= shape[group[side][-1]]
+        groups.append(group)
+    return groups
+
+
 def float_bits(dtype: str) -> tuple[int, int] | None:
     """The digits and the exponent bits of a float's dtype; None for any other."""
     bits = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
@@ -115,3 +167,17 @@ def integer_range(dtype: str) -> tuple[int, int] | None:
         return None
     info = np.iinfo(build.NUMPY_DTYPES[dtype])
     return int(info.min), int(info.max)
+
+
+def is_widening(narrow: str, wide: str) -> bool:
+    """Whether each value of one dtype is a value of the other."""
+    digits, room = float_bits(narrow), float_bits(wide)
+    if digits and room:
+        return all(has <= offered for has, offered in zip(digits, room, strict=True))
+    if narrow.startswith("complex") or wide.startswith("complex") or narrow == "i1":
+        return False
+    values, range_ = integer_range(narrow), integer_range(wide)
+    if values and range_:
+        return range_[0] <= values[0] and values[1] <= range_[1]
+    # A float with p stored digits holds each integer of p + 1 bits.
+    return bool(values and room and max(map(abs, values)) <= 2 ** (room[0] + 1))

@@ -17,7 +17,7 @@ from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite.maths import dot, repeated_value, sum_over, transpose
+from tf_memsafe.rewrite.maths import dot, long_sizes, repeated_value, sum_over, transpose
 
 MOST_FACTORS = 12
 """Of one product: planning a sum takes time with the third power of their number."""
@@ -42,15 +42,21 @@ class _Part(NamedTuple):
     divides: bool
 
 
-def read_factors(product: Node) -> list[Factor] | None:
-    """What a tensor is the product of; None if that is too much to look at."""
+def read_factors(
+    product: Node, axes: Sequence[int] = (), shape: Sequence[int] = ()
+) -> list[Factor] | None:
+    """What a tensor is the product of; None if that is too much to look at.
+
+    axes: where its axes are in a product of this shape; left out, it is the whole product.
+    """
     found: list[Factor] = []
-    pending = [_Part(product, tuple(range(product.tensor.rank)), False)]
+    shape, axes = shape or product.shape, axes or range(product.tensor.rank)
+    pending = [_Part(product, tuple(axes), False)]
     while pending:
         part = _through_views(pending.pop())
         opened = _open(part, product.tensor.size)
         if opened is None:
-            found.append(_factor(part, product.shape))
+            found.append(_factor(part, shape))
         else:
             pending += reversed(opened)
         if len(found) + len(pending) > MOST_FACTORS:
@@ -65,8 +71,13 @@ def read_factor(node: Node) -> Factor:
 
 
 def _open(part: _Part, whole: int) -> list[_Part] | None:
-    """The parts that this one is the product, or quotient, of; None if it is no product."""
+    """The parts that this one is the product, or quotient, of; None if it is no product.
+
+    One that is small, and no larger than its parts, is not opened: it is there as it is.
+    """
     node = part.node
+    if node.tensor.size < whole and not _spreads(part):
+        return None
     if node.name == "multiply":
         return [part._replace(node=operand) for operand in node.operands]
     if node.name == "negate":
@@ -78,6 +89,14 @@ def _open(part: _Part, whole: int) -> list[_Part] | None:
         if divisor.node.tensor.size < whole:
             return [x, divisor._replace(divides=True)]
     return None
+
+
+def _spreads(part: _Part) -> bool:
+    """Whether a product or quotient is larger than each of its parts."""
+    if part.node.name not in ("multiply", "divide"):
+        return False
+    parts = (_through_views(part._replace(node=operand)).node for operand in part.node.operands)
+    return all(narrow.tensor.size < part.node.tensor.size for narrow in parts)
 
 
 def _through_views(part: _Part) -> _Part:
@@ -95,10 +114,6 @@ def _through_views(part: _Part) -> _Part:
         else:
             return part
         part = _Part(x, kept, divides)
-
-
-def long_sizes(node: Node) -> list[int]:
-    return [size for size in node.shape if size != 1]
 
 
 def _factor(part: _Part, shape: Sequence[int]) -> Factor:

@@ -79,7 +79,7 @@ class Arrangement:
         self._directions: dict[Request, frozenset[bool]] = {}
         self.blocked: dict[Node, Node] = {}
         self._find_levels(whole)
-        self.loops = [] if self.blocked else self._find_loops()
+        self.loops = self.find_loops()
 
     # --- how many loops have to run before each value is there, and in which direction ---
 
@@ -97,14 +97,18 @@ class Arrangement:
                 self._ready[node] = self._level(node, self._sinks[node]) + 1
                 self._direction(node, self._sinks[node])
             elif node in whole:
-                self._ready[node] = max((self._ready[d] for d in node.dependencies), default=0)
+                self._ready[node] = self._latest(node.dependencies)
 
     def _level(self, node: Node, way: Way) -> int:
-        found = [self._ready[d] for d in node.dependencies[len(node.operands) :]]
+        found = [self._latest(node.dependencies[len(node.operands) :])]
         for operand, cut, _ in requests(node, way.cut, way.operands, way.span):
             level = None if cut is None else self._levels.get((operand, cut))
-            found.append(self._ready[operand] if level is None else level)
-        return max(found, default=0)
+            found.append(self._latest((operand,)) if level is None else level)
+        return max(found)
+
+    def _latest(self, values: Sequence[Node]) -> int:
+        """The first level at which all these are there whole; what is known is from the start."""
+        return max((self._ready.get(value, 0) for value in values), default=0)
 
     def _direction(self, node: Node, way: Way) -> frozenset[bool]:
         """Whether the way needs its chunks backwards, forwards, or does not mind."""
@@ -124,8 +128,15 @@ class Arrangement:
 
     # --- which sinks share a loop ---
 
-    def _find_loops(self) -> list[LoopPlan]:
-        """The sinks of one level over the same steps share a loop, and all their chunks."""
+    def find_loops(self, kept: Collection[Node] = ()) -> list[LoopPlan]:
+        """The sinks of one level over the same steps share a loop, and all their chunks.
+
+        kept: values that the first loop to compute them stores for the later ones.
+        """
+        if self.blocked:
+            return []
+        self._keepable = self._program.between | frozenset(kept)
+        self._stored: dict[Node, int] = {}
         grouped: dict[tuple[int, Span], dict[Node, Way]] = defaultdict(dict)
         for node in self._program.nodes:
             if node in self._sinks:
@@ -137,7 +148,6 @@ class Arrangement:
             for backwards, sinks in self._one_way(grouped.pop((level, span))):
                 members, stored = self._expand(level, sinks)
                 for (node, cut), way in stored.items():
-                    self._sinks[node] = way
                     grouped[self._levels[node, cut], way.span][node] = way
                 edges = tuple(sorted(_boundaries(span, sinks, members)))
                 loops.append(LoopPlan(level, span, sinks, members, backwards, edges))
@@ -172,14 +182,20 @@ class Arrangement:
                 continue
             seen.add(asked)
             way = way_along(node, cut)
-            if node in self._program.between and self._levels[node, cut] < level:
-                if node not in self._sinks:
+            if node in self._keepable and self._ready_for_loops(node, cut) <= level:
+                if node not in self._sinks and node not in self._stored:
                     stored[node, cut] = way
+                    self._stored[node] = self._levels[node, cut] + 1
                 continue
             members[node, cut] = None
             pending.extend(requests(node, cut, way.operands, span))
         position = self._program.position
         return tuple(sorted(members, key=lambda request: position[request[0]])), stored
+
+    def _ready_for_loops(self, node: Node, cut: Cut) -> int:
+        """The first level whose loops can read the value, if an earlier one is to store it."""
+        stored = self._stored.get(node, self._levels[node, cut] + 1)
+        return self._ready[node] if node in self._sinks else stored
 
 
 def _own_direction(node: Node, way: Way) -> bool | None:

@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
-from tf_memsafe.split.arrange import LoopPlan
+from tf_memsafe.split.components import components
+from tf_memsafe.split.cost import combining, work
 from tf_memsafe.split.cuts import axis_sizes
 from tf_memsafe.split.demand import Demand
 from tf_memsafe.split.program import Program
+from tf_memsafe.split.sizes import preferred_chunk
 from tf_memsafe.split.spread import Spread, Spreads
-
-CHUNK_BYTES = 8_000_000
-"""What the largest tensor of a chunk takes where memory allows: it stays in a CPU's cache, and is
-long enough to keep all cores busy (DESIGN section 2, chunks)."""
+from tf_memsafe.split.target import Device
 
 
 class Price(NamedTuple):
     """What a choice costs; the smaller of two is better, the first field first.
 
-    excess: bytes that have to exist at once beyond the threshold. flops: of all loops. memory:
-    bytes of what exists whole although it is large, and of one step.
+    excess: bytes that have to exist at once beyond the threshold. time: of all loops, in units of
+    the device. memory: bytes of what exists whole although it is large, and of one step.
     """
 
     excess: int
-    flops: int
+    time: int
     loops: int
     memory: int
     axis: int
 
 
-def choose_cuts(program: Program) -> dict[Node, Cut]:
+MOST_PRICED = 16
+"""How many values of one component have their axes priced; it takes a plan of the whole of it to
+price one. What the largest of them do not reach is cut along the axis that is least hindered."""
+
+
+def choose_cuts(program: Program, device: Device) -> dict[Node, Cut]:
     """The cut of each streamed value, and of the small ones between them."""
     cuts: dict[Node, Cut] = {}
-    spreads = Spreads(program)
+    for component in components(program):
+        _add(cuts, _choose(component, device))
+    return cuts
+
+
+def _choose(program: Program, device: Device) -> dict[Node, Cut]:
+    cuts: dict[Node, Cut] = {}
+    spreads, priced = Spreads(program), 0
     for seed in _seeds(program):
         if seed not in cuts:
             candidates = _candidates(spreads, seed)
-            best = min(_price(program, spreads, cuts, seed, axis) for axis in candidates)
-            cuts = candidates[best.axis].cuts | cuts
+            axis = next(iter(candidates))
+            if len(candidates) > 1 and priced < MOST_PRICED:
+                priced += 1
+                prices = [_price(program, device, spreads, cuts, seed, a) for a in candidates]
+                axis = min(prices).axis
+            _add(cuts, candidates[axis].cuts)
     return cuts
+
+
+def _add(cuts: dict[Node, Cut], more: Mapping[Node, Cut]) -> None:
+    """Adds cuts of nodes that have none yet."""
+    for node, cut in more.items():
+        cuts.setdefault(node, cut)
 
 
 def resolve(program: Program, cuts: dict[Node, Cut]) -> tuple[Demand, Program]:
@@ -68,32 +90,25 @@ def _candidates(spreads: Spreads, seed: Node) -> dict[int, Spread]:
 
 
 def _price(
-    program: Program, spreads: Spreads, cuts: dict[Node, Cut], first: Node, axis: int
+    program: Program,
+    device: Device,
+    spreads: Spreads,
+    cuts: dict[Node, Cut],
+    first: Node,
+    axis: int,
 ) -> Price:
     """The price of cutting `first` along `axis`, and what that leaves open the likeliest way."""
-    candidates = _candidates(spreads, first)
-    if len(candidates) == 1:
-        return Price(0, 0, 0, 0, axis)
-    completed = candidates[axis].cuts | cuts
+    completed = dict(cuts)
+    _add(completed, _candidates(spreads, first)[axis].cuts)
     for seed in _seeds(program):
         if seed not in completed:
             likeliest = next(iter(_candidates(spreads, seed).values()))
-            completed = likeliest.cuts | completed
+            _add(completed, likeliest.cuts)
     demand, resolved = resolve(program, completed)
     members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
     step = max((node.type.bytes // steps for steps, node in members), default=0)
     memory = step + sum(value.type.bytes for value in resolved.pinned)
-    flops = sum(node.op.flops(node) for _, node in members) + sum(map(_merging, demand.loops))
-    return Price(max(0, memory - program.threshold), flops, len(demand.loops), memory, axis)
-
-
-def _merging(loop: LoopPlan) -> int:
-    """Flops of combining the chunks of what is reduced, if the chunks are of the usual size."""
-    largest = max((node.type.bytes for node in loop.streamed), default=0)
-    trips = min(loop.steps, max(1, largest // CHUNK_BYTES))
-    return trips * sum(
-        way.contraction.flops * result.size
-        for node, way in loop.sinks.items()
-        if way.contraction is not None
-        for result in node.results
-    )
+    time = sum(work(node, device) for _, node in members)
+    for loop in demand.loops:
+        time += loop.trips(preferred_chunk(loop, program.users, device)) * combining(loop)
+    return Price(max(0, memory - program.threshold), time, len(demand.loops), memory, axis)

@@ -2,47 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.arrange import LoopPlan
+from tf_memsafe.split.cuts import requests, way_along
 from tf_memsafe.split.liveness import is_stored
-
-CACHE_BYTES = 8_000_000
-"""A value that is not larger is taken to stay in the processor's cache until it is used."""
-
-PRODUCT_SPEEDUP = 8
-"""How many flops of a library call for matrix products take as long as one flop of a fused loop."""
+from tf_memsafe.split.target import CPU, Device
 
 PRODUCTS = {"dot_general", "convolution", "triangular_solve", "cholesky"}
+"""What library calls compute, several times as fast as a fused loop would."""
+
+STORING = 2
+"""How often a value that a loop stores chunk by chunk is written: its buffer is zero at first."""
+
+COMBINING = 4
+"""How often a sum's bytes move for each chunk: the chunk's part is written, it and the sum are
+read, and the new sum is written."""
+
+Loops = Sequence[tuple[LoopPlan, int]]
 
 
-def cost(graph: Graph, loops: Sequence[LoopPlan]) -> int:
-    """Flops of all that is computed, as often as it is, and bytes that go through main memory.
+def cost(graph: Graph, loops: Loops = (), device: Device = CPU) -> int:
+    """Units of time (`target.Device`) of all that is computed, moved and started.
 
-    A flop of a fused loop and a byte of traffic take about the same time on current processors.
+    loops: each loop with the steps that one chunk covers. The larger a chunk, the less it is.
     """
     nodes = topological(graph.outputs)
     used_by = users(nodes)
-    in_loops = {node for loop in loops for node in loop.streamed}
-    sinks = {node for loop in loops for node in loop.sinks}
-    total = sum(_work(node) for loop in loops for node in loop.computed)
+    return _whole_cost(nodes, used_by, loops, device) + sum(
+        _loop_cost(loop, loop.trips(chunk), used_by, device) for loop, chunk in loops
+    )
+
+
+def work(node: Node, device: Device) -> int:
+    """Units of time of computing the whole value once."""
+    flops = node.op.flops(node)
+    return flops // device.product_speedup if node.name in PRODUCTS else flops
+
+
+def traffic(node: Node, times: int, device: Device) -> int:
+    """Units of time of writing or reading the whole value so many times in all."""
+    return times * node.type.bytes if node.type.bytes > device.cache_bytes else 0
+
+
+def per_chunk(loop: LoopPlan, device: Device) -> int:
+    """Units of time of what each chunk reads whole, and of combining what it makes."""
+    read = _read_whole(loop)
+    return combining(loop) + (read if read > device.cache_bytes else 0)
+
+
+def _read_whole(loop: LoopPlan) -> int:
+    """Bytes of the values that each chunk needs whole."""
+    ways = [*loop.sinks.items(), *((node, way_along(node, cut)) for node, cut in loop.members)]
+    whole = {
+        operand
+        for node, way in ways
+        for operand, cut, _ in requests(node, way.cut, way.operands, way.span)
+        if cut is None
+    }
+    return sum(operand.type.bytes for operand in whole)
+
+
+def combining(loop: LoopPlan) -> int:
+    """Units of time of adding one chunk's part to what the loop sums, or combines otherwise."""
+    return sum(
+        way.contraction.flops * result.size + COMBINING * result.bytes
+        for node, way in loop.sinks.items()
+        if way.contraction is not None
+        for result in node.results
+    )
+
+
+def _whole_cost(
+    nodes: Sequence[Node], used_by: Mapping[Node, Sequence[Node]], loops: Loops, device: Device
+) -> int:
+    """Of what is computed outside the loops, and of moving what exists whole."""
+    members, computed = _loops_of(loops)
+    sinks = {node for loop, _ in loops for node in loop.sinks}
+    total = 0
     for node in nodes:
-        if node in sinks or node not in in_loops:
-            total += _traffic(node, used_by[node])
-        if node not in sinks and node not in in_loops:
-            total += _work(node)
+        if node not in computed:
+            total += work(node, device)
+        stored = node in sinks or (node not in computed and is_stored(node, used_by[node]))
+        if stored or node.name == "parameter":
+            written = STORING if node in sinks else int(stored)
+            readers = _readers(node, used_by[node], members, computed)
+            total += traffic(node, written + readers, device)
     return total
 
 
-def _work(node: Node) -> int:
-    flops = node.op.flops(node)
-    return flops // PRODUCT_SPEEDUP if node.name in PRODUCTS else flops
+def _loops_of(loops: Loops) -> tuple[dict[Node, set[int]], dict[Node, set[int]]]:
+    """In which loops each node is a member, and in which it is a member or a sink."""
+    members: dict[Node, set[int]] = defaultdict(set)
+    computed: dict[Node, set[int]] = defaultdict(set)
+    for number, (loop, _) in enumerate(loops):
+        for node in loop.streamed:
+            members[node].add(number)
+        for node in loop.computed:
+            computed[node].add(number)
+    return members, computed
 
 
-def _traffic(node: Node, its_users: Sequence[Node]) -> int:
-    """Bytes of writing a value to main memory, and of reading it again for each of its users."""
-    if node.type.bytes <= CACHE_BYTES or not is_stored(node, its_users):
-        return 0
-    return node.type.bytes * (1 + len(its_users))
+def _readers(
+    node: Node,
+    its_users: Sequence[Node],
+    members: Mapping[Node, set[int]],
+    computed: Mapping[Node, set[int]],
+) -> int:
+    """How often the whole value is read: by users outside loops, and by loops that slice it."""
+    none = frozenset[int]()
+    outside = sum(user not in computed for user in its_users)
+    inside = none.union(*(computed.get(user, none) for user in its_users))
+    return outside + len(inside - members.get(node, none))
+
+
+def _loop_cost(
+    loop: LoopPlan, count: int, used_by: Mapping[Node, Sequence[Node]], device: Device
+) -> int:
+    """Of the members and sinks; and in each chunk of reading, starting kernels, and combining."""
+    computed = loop.computed
+    kernels = sum(node in loop.sinks or is_stored(node, used_by[node]) for node in computed)
+    each_chunk = kernels * device.launch + per_chunk(loop, device)
+    return sum(work(node, device) for node in computed) + count * each_chunk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Contraction, Cut
@@ -50,11 +51,19 @@ Request = tuple[Node, Cut]
 """A value wanted in chunks of this cut."""
 
 
-def operand_cuts(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
+OperandCuts = tuple[Cut | None, ...] | None
+
+_known: WeakKeyDictionary[Node, dict[Cut, OperandCuts]] = WeakKeyDictionary()
+"""What was found out of nodes that are still in use: planning asks the same many times over."""
+
+
+def operand_cuts(node: Node, cut: Cut) -> OperandCuts:
     """What a chunk of the node needs of each operand; None if no chunk can be computed alone."""
-    if node.op.effects or any(result.is_dynamic for result in node.results):
-        return None
-    return node.op.slice(node, cut)
+    known = _known.setdefault(node, {})
+    if cut not in known:
+        dynamic = any(result.is_dynamic for result in node.results)
+        known[cut] = None if node.op.effects or dynamic else node.op.slice(node, cut)
+    return known[cut]
 
 
 def pieces(node: Node, cut: Cut) -> list[tuple[Span, int]]:

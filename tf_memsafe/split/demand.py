@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
@@ -42,9 +42,13 @@ class Demand:
             self._follow_chunks(node)
             self._follow_whole(node)
         if not self.blocked:
-            arrangement = Arrangement(program, self._computed, self.sinks, self._whole)
-            self.blocked = arrangement.blocked
-            self.loops = arrangement.loops
+            self._arrangement = Arrangement(program, self._computed, self.sinks, self._whole)
+            self.blocked = self._arrangement.blocked
+            self.loops = self._arrangement.loops
+
+    def loops_keeping(self, kept: Collection[Node]) -> list[LoopPlan]:
+        """The loops, if the first of them to compute these values stores them for later ones."""
+        return self._arrangement.find_loops(kept) if self.loops else []
 
     def _follow_chunks(self, node: Node) -> None:
         for cut, spans in self._chunks.get(node, {}).items():

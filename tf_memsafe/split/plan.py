@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.checkpoint import checkpoint_loops
-from tf_memsafe.split.choose import CHUNK_BYTES, choose_cuts, resolve
-from tf_memsafe.split.cost import cost
+from tf_memsafe.split.choose import choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
-from tf_memsafe.split.inside import Inside
-from tf_memsafe.split.liveness import estimate_peak, is_stored
+from tf_memsafe.split.demand import Demand
+from tf_memsafe.split.kept import most_worth_keeping
+from tf_memsafe.split.liveness import estimate_peak
 from tf_memsafe.split.loop import write_loops
 from tf_memsafe.split.program import Program
+from tf_memsafe.split.sizes import chunk_sizes, even_chunks
+from tf_memsafe.split.target import CPU, Device, Target
 
 SMALLEST_THRESHOLD = 4096
 """Bytes below which cutting a value saves nothing worth a loop."""
@@ -25,8 +25,8 @@ SMALLEST_THRESHOLD = 4096
 THRESHOLD_STEP = 4
 """The ratio of a threshold to the next: sizes that differ by less are treated alike."""
 
-USEFUL_THRESHOLD = 250_000
-"""Bytes below which cutting a value saves no time: it is in the cache either way."""
+MOST_KEPT = 8
+"""How many values at most a plan keeps for later loops that would compute them again."""
 
 
 @dataclass(frozen=True)
@@ -62,62 +62,6 @@ class SplitGraph:
         return (*zip(self.plan.loops, self.chunks, strict=True), *self.inner)
 
 
-MOST_NESTED = 3
-"""How deep loops are cut again: for each axis of a kernel matrix, and one more."""
-
-
-def best_cut(graph: Graph, limit: int, fusing: bool = True, depth: int = 1) -> SplitGraph | None:
-    """The graph cut the cheapest way whose estimate is within `limit` bytes.
-
-    If nothing does it, the cut with the smallest estimate; None if there is nothing to cut.
-    fusing: whether XLA is taken to fuse what it mostly does (`liveness.estimate_peak`).
-    """
-    as_given, graph = graph, checkpoint_loops(graph, limit, fusing)
-    inside = cut_inside(uncut(graph, fusing), limit, fusing, depth)
-    changed = bool(inside.inner) or graph is not as_given
-    if changed and inside.estimate <= limit:
-        return inside
-    fitting, others = _written(graph, limit, fusing)
-    if fitting:
-        return min(fitting, key=lambda split: cost(graph, split.plan.loops))
-    # No cut along one axis a loop is enough: the loops are cut again.
-    others += [inside] if changed else []
-    nested = [cut_inside(split, limit, fusing, depth) for split in others if not split.inner]
-    return min((*others, *nested), key=lambda split: split.estimate, default=None)
-
-
-def _written(graph: Graph, limit: int, fusing: bool) -> tuple[list[SplitGraph], list[SplitGraph]]:
-    """The plans worth comparing, written: those whose estimate is within the limit, and others."""
-    fitting: list[SplitGraph] = []
-    others: list[SplitGraph] = []
-    for threshold in thresholds(graph):
-        if fitting and threshold < USEFUL_THRESHOLD:
-            break
-        plan = make_plan(graph, threshold)
-        if plan.loops:
-            split = write_plan(plan, limit, fusing)
-            (fitting if split.estimate <= limit else others).append(split)
-    return fitting, others
-
-
-def cut_inside(split: SplitGraph, limit: int, fusing: bool, depth: int = 1) -> SplitGraph:
-    """The same with its loops and branches cut again where that is needed, and possible."""
-    if split.estimate <= limit or depth > MOST_NESTED:
-        return split
-    inner: list[tuple[LoopPlan, int]] = []
-
-    def cut(graph: Graph, inner_limit: int) -> Graph | None:
-        smallest = best_cut(graph, inner_limit, fusing, depth + 1)
-        if smallest is None:
-            return None
-        inner.extend(smallest.loops)
-        return smallest.graph
-
-    graph = Inside(cut, limit, fusing)(split.graph)
-    estimate = estimate_peak(graph, fusing)
-    return replace(split, graph=graph, estimate=estimate, inner=tuple(inner))
-
-
 def thresholds(graph: Graph) -> Iterator[int]:
     """Thresholds for plans of the graph, each cutting more than the last.
 
@@ -133,12 +77,40 @@ def thresholds(graph: Graph) -> Iterator[int]:
             yield threshold
 
 
-def make_plan(graph: Graph, threshold: int) -> Plan:
-    """The plan in which no value above `threshold` bytes exists whole, unless it has to."""
+def make_plan(
+    graph: Graph, threshold: int, device: Device = CPU, kept: Collection[Node] = ()
+) -> Plan:
+    """The plan in which no value above `threshold` bytes exists whole, unless it has to.
+
+    kept: values that the first loop to compute them stores for later ones all the same.
+    """
+    return _plan(graph, *_resolved(graph, threshold, device), kept)
+
+
+def make_plans(graph: Graph, threshold: int, device: Device) -> Iterator[Plan]:
+    """The plan for the threshold, then plans that keep more and more of what it computes again.
+
+    What saves most time for each of its bytes is kept first. They do not depend on a limit.
+    """
+    demand, program = _resolved(graph, threshold, device)
+    kept: list[Node] = []
+    while True:
+        plan = _plan(graph, demand, program, kept)
+        yield plan
+        again = most_worth_keeping(plan.loops, program.users, device, kept)
+        if again is None or len(kept) == MOST_KEPT:
+            return
+        kept.append(again)
+
+
+def _resolved(graph: Graph, threshold: int, device: Device) -> tuple[Demand, Program]:
     program = Program(graph, threshold, uncuttable(graph, threshold))
-    demand, resolved = resolve(program, choose_cuts(program))
-    blockers = tuple(Blocker(value, user) for value, user in resolved.pinned.items())
-    return Plan(graph, tuple(demand.loops), blockers)
+    return resolve(program, choose_cuts(program, device))
+
+
+def _plan(graph: Graph, demand: Demand, program: Program, kept: Collection[Node]) -> Plan:
+    blockers = tuple(Blocker(value, user) for value, user in program.pinned.items())
+    return Plan(graph, tuple(demand.loops_keeping(kept)), blockers)
 
 
 def unavoidable(graph: Graph, limit: int) -> tuple[Blocker, ...]:
@@ -165,45 +137,37 @@ def uncuttable(graph: Graph, threshold: int) -> dict[Node, Node]:
     return found
 
 
-def write_plan(plan: Plan, limit: int, fusing: bool = True) -> SplitGraph:
-    """The plan with the largest useful chunks whose estimated peak is within `limit` bytes."""
-    used_by = users(topological(plan.graph.outputs))
-    wanted = [preferred_chunk(loop, used_by) for loop in plan.loops]
-    split = with_chunks(plan, wanted, fusing)
-    if split.estimate <= limit:
-        return split
-    least = with_chunks(plan, [1] * len(wanted), fusing)
-    while split.estimate > limit > least.estimate and max(wanted) > 1:
-        share = min(0.5, (limit - least.estimate) / (split.estimate - least.estimate))
-        wanted = [max(1, int(chunk * share)) for chunk in wanted]
-        split = with_chunks(plan, wanted, fusing)
-    return split if split.estimate <= limit else least
-
-
 def uncut(graph: Graph, fusing: bool = True) -> SplitGraph:
     """The graph as it is: the plan that cuts nothing."""
     return with_chunks(Plan(graph, (), ()), (), fusing)
 
 
+def write_plan(plan: Plan, target: Target) -> SplitGraph:
+    """The plan with the first of its `chunk_sizes` whose estimate is within the target's limit.
+
+    The last of them, if none is. (They are bisected: a larger limit never gives smaller chunks.)
+    """
+    used_by = users(topological(plan.graph.outputs))
+    sizes = chunk_sizes(plan.loops, used_by, target.device)
+    split = with_chunks(plan, sizes[0], target.fusing)
+    if split.estimate <= target.limit or len(sizes) == 1:
+        return split
+    split = with_chunks(plan, sizes[-1], target.fusing)
+    if split.estimate > target.limit:
+        return split
+    too_large, fitting = 0, len(sizes) - 1
+    while fitting - too_large > 1:
+        middle = (too_large + fitting) // 2
+        candidate = with_chunks(plan, sizes[middle], target.fusing)
+        if candidate.estimate <= target.limit:
+            split, fitting = candidate, middle
+        else:
+            too_large = middle
+    return split
+
+
 def with_chunks(plan: Plan, chunks: Sequence[int], fusing: bool = True) -> SplitGraph:
     """The plan with chunks of about these many steps: even divisors are preferred."""
-    even = tuple(
-        even_chunk(loop.steps, chunk) for loop, chunk in zip(plan.loops, chunks, strict=True)
-    )
+    even = even_chunks(plan.loops, chunks)
     graph = write_loops(plan.graph, list(zip(plan.loops, even, strict=True)))
     return SplitGraph(plan, even, graph, estimate_peak(graph, fusing))
-
-
-def preferred_chunk(loop: LoopPlan, used_by: Mapping[Node, Sequence[Node]]) -> int:
-    """Steps whose largest stored tensor takes about CHUNK_BYTES."""
-    stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
-    largest = max((node.type.bytes for node in stored or loop.streamed), default=0)
-    return max(1, min(loop.steps, CHUNK_BYTES * loop.steps // max(1, largest)))
-
-
-def even_chunk(steps: int, chunk: int) -> int:
-    """A divisor of `steps` not far below `chunk`, else the chunk that leaves the best remainder."""
-    for divisor in range(chunk, max(1, chunk * 3 // 4) - 1, -1):
-        if steps % divisor == 0:
-            return divisor
-    return ceil(steps / ceil(steps / chunk))

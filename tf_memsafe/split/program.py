@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
@@ -18,21 +18,29 @@ class Program:
     """A graph, a size above which a value is not to exist whole, and the exceptions to that.
 
     threshold: bytes. pinned: values that have to exist whole however large, each with the user
-    that needs it so.
+    that needs it so. known: values that are there, however they are computed.
     """
 
-    def __init__(self, graph: Graph, threshold: int, pinned: Mapping[Node, Node] = NO_PINS) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        threshold: int,
+        pinned: Mapping[Node, Node] = NO_PINS,
+        known: Collection[Node] = (),
+    ) -> None:
         self.graph = graph
         self.threshold = threshold
         self.pinned = pinned
-        self.nodes = topological(graph.outputs)
+        self._known = known
+        self.nodes = topological(graph.outputs, known)
         self.existing = _existing(self.nodes)
         self.streamed = self._find_streamed()
 
     def _find_streamed(self) -> frozenset[Node]:
         found: set[Node] = set()
+        outputs = frozenset(self.graph.outputs)
         for node in self.nodes:
-            exists = node in self.existing or node in self.pinned or node in self.graph.outputs
+            exists = node in self.existing or node in self.pinned or node in outputs
             # A result of an op that exists whole costs nothing more.
             exists |= node.name == "get_tuple_element" and node.operands[0] not in found
             if node.type.bytes > self.threshold and not exists:
@@ -41,7 +49,7 @@ class Program:
 
     def with_pins(self, pinned: Mapping[Node, Node]) -> Program:
         """The same program, but that these values exist whole as well."""
-        return Program(self.graph, self.threshold, {**self.pinned, **pinned})
+        return Program(self.graph, self.threshold, {**self.pinned, **pinned}, self._known)
 
     @cached_property
     def position(self) -> dict[Node, int]:

@@ -64,8 +64,11 @@ def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
 
 # --- the top k of several chunks are the top k of each chunk's ------------------------------------
 
-MERGING_FLOPS = 100
-"""Of sorting twice k elements, for each of the k."""
+MERGING_FLOPS = 700
+"""Of sorting twice k values and positions, for each of the k and of the two results.
+
+XLA's sort takes 0.14 us for each of the k where k is 10: 1,400 times as long as a fused flop.
+"""
 
 
 def _contract_top_k(node: Node) -> list[Contraction]:

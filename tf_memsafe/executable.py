@@ -1,0 +1,57 @@
+"""A program that runs: a graph written as StableHLO and compiled, with the buffers it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tf_memsafe import xla
+from tf_memsafe.buffers import BufferAssignment
+from tf_memsafe.hlo.build import NUMPY_DTYPES
+from tf_memsafe.hlo.node import Graph, Node
+from tf_memsafe.hlo.ops.structure import literal
+from tf_memsafe.hlo.types import TensorType
+from tf_memsafe.hlo.verify import verify
+from tf_memsafe.hlo.writer import write
+from tf_memsafe.xla import ConcreteFunction
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A program that runs on flat values: StableHLO text, compiled, and its large constants."""
+
+    text: str
+    function: ConcreteFunction
+    constants: tuple[tf.Tensor, ...]
+    buffers: BufferAssignment
+
+    @property
+    def peak(self) -> int:
+        """Bytes that a call needs at once."""
+        return self.buffers.peak
+
+    def __call__(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return xla.call_inference(self.function, [*values, *self.constants])
+
+
+def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
+    """Writes and compiles a graph whose last parameters are these large constants.
+
+    Raises xla.XlaCompileError when XLA cannot compile it.
+    """
+    verify(graph)
+    inputs = [tensor_spec(type_) for type_ in graph.types]
+    outputs = [tensor_spec(output.tensor) for output in graph.outputs]
+    text = write(graph)
+    function = xla.stablehlo_function(text, inputs, outputs)
+    tensors = tuple(
+        tf.constant(np.reshape(literal(constant), constant.shape)) for constant in constants
+    )
+    return Executable(text, function, tensors, xla.measure(function, inputs))
+
+
+def tensor_spec(type_: TensorType) -> tf.TensorSpec:
+    return tf.TensorSpec(type_.shape, tf.as_dtype(NUMPY_DTYPES[type_.dtype]))

@@ -1,0 +1,167 @@
+"""top_k: the k largest of many, on a back end that sorts all of them to find those.
+
+XLA's CPU back end has a call of its own for f32 alone, which goes through a row once, on one
+thread; for other dtypes it sorts the row. Both rules give the results of the plain op to the last
+bit: the same order (`total_order`), and the lower index first among equals. What the operand holds
+is read twice: where XLA computes it anew for each reading, it is as exact as that is repeatable.
+
+Measured by benchmarks/rewrites.py.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from tf_memsafe.hlo import build
+from tf_memsafe.hlo.node import Node, Region
+from tf_memsafe.hlo.ops.gather import IndexNumbers
+from tf_memsafe.hlo.types import TensorType
+from tf_memsafe.rewrite.maths import filled, integer_range, slice_axis
+from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
+from tf_memsafe.rewrite.sorted_slice import SORTED_SLICE
+from tf_memsafe.rewrite.total_order import (
+    as_f32,
+    fits_f32,
+    from_f32,
+    from_order_key,
+    has_order,
+    order_key,
+)
+
+GROUP_SIZE = 8
+"""Elements of one group. XLA unrolls and vectorises a reduction of 8 of any dtype, and of 32 of
+some. Larger groups come of grouping the maxima again, as often as n and k make that worth while."""
+
+LEAST_SAVING = 2
+"""How many times fewer elements have to be left to look through than there are."""
+
+FEWEST_ELEMENTS = 10_000
+"""Of all rows. Below it the calls themselves take the time."""
+
+
+@rule("get_tuple_element")
+def top_k_by_groups(node: Node) -> Outcome:
+    """top_k(x, k) => the top k in the k groups of x with the largest maxima, for any k and dtype
+
+    An element of another group is not among them: each of those k groups has one that comes before
+    it, a larger one or an equal one of a lower index. The groups are put back in their order, so
+    that the index decides among equals as before. What is left over when x is cut into groups is
+    looked through as well.
+    """
+    top = node.operands[0]
+    if top.name != "top_k" or not top["k"] or not has_order(top.operands[0].dtype):
+        return None
+    (x,), k = top.operands, top["k"]
+    if x.tensor.size < FEWEST_ELEMENTS:
+        return None
+    n = x.shape[-1]
+    if LEAST_SAVING * (n // GROUP_SIZE + GROUP_SIZE * k + n % GROUP_SIZE) > n:
+        return Skip(f"{k} groups are too large a part of {n} elements")
+    values, positions = _by_groups(_rows(x), k)
+    return build.reshape((values, positions)[node["index"]], node.shape)
+
+
+@rule("get_tuple_element")
+def top_k_as_f32(node: Node) -> Outcome:
+    """top_k(x) => top_k of f32 numbers in the same order, for x of at most 32 bits"""
+    top = node.operands[0]
+    if top.name != "top_k" or not fits_f32(top.operands[0].dtype):
+        return None
+    (x,), k = top.operands, top["k"]
+    if x.dtype == "f32" or not k:
+        return None
+    if LEAST_SAVING * k > x.shape[-1]:
+        return Skip(f"{k} of {x.shape[-1]} elements are found as fast by sorting all")
+    values, positions = _top_k(as_f32(x), k)
+    return positions if node["index"] else from_f32(values, x.dtype)
+
+
+TOP_K = Optimizer("top_k", (*SORTED_SLICE.rules, top_k_by_groups, top_k_as_f32))
+"""With the rules for slices, for what is sorted inside a user's loop."""
+
+
+def _rows(x: Node) -> Node:
+    return build.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _top_k(x: Node, k: int) -> tuple[Node, Node]:
+    values, positions = build.results(build.emit("top_k", (x,), {"k": k}))
+    return values, positions
+
+
+def _by_groups(x: Node, k: int) -> tuple[Node, Node]:
+    """The values and positions of each row's top k."""
+    rows, n = x.shape
+    groups = n // GROUP_SIZE
+    whole = slice_axis(x, 1, 0, groups * GROUP_SIZE)
+    maxima = _largest(build.reshape(whole, (rows, groups, GROUP_SIZE)))
+    chosen = _sorted(_top_k(maxima, k)[1])
+    starts = build.multiply(chosen, filled(GROUP_SIZE, chosen, chosen.shape))
+    candidates = build.reshape(_windows(x, starts, GROUP_SIZE), (rows, k * GROUP_SIZE))
+    positions = build.reshape(_counted_from(starts), (rows, k * GROUP_SIZE))
+    if rest := n % GROUP_SIZE:
+        candidates = _joined(candidates, slice_axis(x, 1, n - rest, n))
+        positions = _joined(positions, _counted(rows, n - rest, n))
+    values, found = _top_k(candidates, k)
+    return values, build.reshape(_windows(positions, found, 1), found.shape)
+
+
+def _largest(x: Node) -> Node:
+    """The largest along the last axis, in the order of sorting: NaN as well."""
+    key = order_key(x)
+    limits = integer_range(key.dtype)
+    assert limits is not None
+    initial = build.constant(limits[0], TensorType(key.dtype))
+    dimensions = {"dimensions": (x.tensor.rank - 1,)}
+    regions = (_larger(key.dtype),)
+    largest = build.emit("reduce", (key, initial), dimensions, regions=regions)
+    return from_order_key(largest, x.dtype)
+
+
+def _sorted(x: Node) -> Node:
+    attributes = {"dimension": 1, "is_stable": False}
+    return build.emit("sort", (x,), attributes, regions=(_ascending(x.dtype),))
+
+
+def _windows(x: Node, starts: Node, size: int) -> Node:
+    """`size` elements of each row from each of its starts on: [rows, starts, size]."""
+    numbers = IndexNumbers("gather", (2,), (), (0,), (0,), (1,), 2)
+    attributes = {
+        "dimension_numbers": numbers,
+        "slice_sizes": (1, size),
+        "indices_are_sorted": False,
+    }
+    return build.emit("gather", (x, build.reshape(starts, (*starts.shape, 1))), attributes)
+
+
+def _counted_from(starts: Node) -> Node:
+    """The positions of the elements of groups: [rows, groups, GROUP_SIZE]."""
+    shape = (*starts.shape, GROUP_SIZE)
+    inside = build.emit("iota", (), {"iota_dimension": 2}, type=TensorType("i32", shape))
+    return build.add(build.broadcast(starts, shape, (0, 1)), inside)
+
+
+def _counted(rows: int, start: int, limit: int) -> Node:
+    type_ = TensorType("i32", (rows, limit - start))
+    numbers = build.emit("iota", (), {"iota_dimension": 1}, type=type_)
+    return build.add(numbers, filled(start, numbers, type_.shape))
+
+
+def _joined(x: Node, y: Node) -> Node:
+    return build.emit("concatenate", (x, y), {"dimension": 1})
+
+
+# Regions are made once for each dtype, so that what uses them is one node where it is the same.
+
+
+@cache
+def _larger(dtype: str) -> Region:
+    x, y = parameters = build.region_parameters([TensorType(dtype)] * 2)
+    return Region(parameters, (build.emit("maximum", (x, y)),))
+
+
+@cache
+def _ascending(dtype: str) -> Region:
+    x, y = parameters = build.region_parameters([TensorType(dtype)] * 2)
+    return Region(parameters, (build.compare(x, y, "LT"),))
