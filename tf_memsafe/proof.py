@@ -185,7 +185,7 @@ def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     assert proof.limit is not None
     smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
     compiled = partial(compile_graph, constants=proof.constants)
-    device = GPU if xla.runs_on_accelerator() else CPU
+    device = CPU if xla.device_type() == "CPU" else GPU
     search = Search(rewritten.graph, smaller, last, compiled, device)
     found = search.run(proof.limit)
     if found is not None:

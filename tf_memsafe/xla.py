@@ -113,11 +113,6 @@ def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: st
         raise XlaCompileError(f"XLA cannot compile it: {error}") from error
 
 
-def runs_on_accelerator() -> bool:
-    """Whether what is compiled now will run on a GPU or the like, not on the CPU."""
-    return device_type() != "CPU"
-
-
 def device_type() -> str:
     """The kind of device that what is compiled now will run on, as TensorFlow names it."""
     return str(tf.DeviceSpec.from_string(_device()).device_type)

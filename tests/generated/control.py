@@ -11,7 +11,8 @@ def _loop(x: tf.Tensor, number: int) -> tf.Tensor:
     def body(i: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return i + 1, tf.sin(value) + x
 
-    return tf.while_loop(lambda i, _: i < number, body, (0, x), maximum_iterations=number)[1]
+    steps = number + 1
+    return tf.while_loop(lambda i, _: i < steps, body, (0, x), maximum_iterations=steps)[1]
 
 
 def _loop_of_products(x: tf.Tensor, y: tf.Tensor, number: int) -> tf.Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.generated.program import RandomProgram
+from tests.generated.program import Argument, Instruction, RandomProgram
 
 
 class PastFailure(NamedTuple):
@@ -18,4 +18,36 @@ class PastFailure(NamedTuple):
     program: RandomProgram
 
 
-PAST_FAILURES: tuple[PastFailure, ...] = ()
+PAST_FAILURES = (
+    PastFailure(
+        # As a matrix product the distance of a row to itself is the rounding of its squared norm,
+        # here 1e-4. The rule's docstring says so, and the comparison has to allow for it.
+        "f32 distances of long rows to themselves",
+        0.0,
+        RandomProgram(
+            (Argument((12, 5), "float32"), Argument((101, 5), "float32")),
+            (
+                Instruction("distances", 0, 1, 5, "float32"),
+                Instruction("distances", 2, 2, 5, "float32"),
+                Instruction("decay", 3, 3, 0, "float32"),
+                Instruction("map rows", 4, 4, 1, "float32"),
+            ),
+        ),
+    ),
+    PastFailure(
+        # A loop that is told to make no trips has no gradient in TensorFlow; programs make one.
+        "gradient of a loop of one trip",
+        0.5,
+        RandomProgram(
+            (Argument((60, 5), "float32"),),
+            (
+                Instruction("affine", 0, 0, 0, "float32"),
+                Instruction("loop", 1, 1, 0, "float32"),
+                Instruction("map rows", 2, 2, 0, "float32"),
+                Instruction("attention", 3, 3, 0, "float32"),
+            ),
+            differentiated=True,
+        ),
+    ),
+)
+"""Few: no program of those run so far was wrong because of how it was cut."""

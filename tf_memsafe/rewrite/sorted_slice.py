@@ -63,7 +63,7 @@ def part_of_sorted(node: Node) -> Outcome:
     first = sorted_prefix.apply(build.prefix(ordered, k), Uses())
     if not isinstance(first, Node):
         return first
-    if 2 * k > part.size:
+    if 2 * k >= part.size:
         return Skip(f"{k} of {part.size} elements are as much work as sorting all")
     if k == part.limit:
         return slice_axis(first, part.axis, part.start, k)

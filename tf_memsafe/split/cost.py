@@ -48,14 +48,8 @@ def traffic(node: Node, times: int, device: Device) -> int:
     return times * node.type.bytes if node.type.bytes > device.cache_bytes else 0
 
 
-def per_chunk(loop: LoopPlan, device: Device) -> int:
-    """Units of time of what each chunk reads whole, and of combining what it makes."""
-    read = _read_whole(loop)
-    return combining(loop) + (read if read > device.cache_bytes else 0)
-
-
-def _read_whole(loop: LoopPlan) -> int:
-    """Bytes of the values that each chunk needs whole."""
+def read_whole(loop: LoopPlan, device: Device) -> int:
+    """Units of time of reading the values that each chunk needs whole."""
     ways = [*loop.sinks.items(), *((node, way_along(node, cut)) for node, cut in loop.members)]
     whole = {
         operand
@@ -63,13 +57,22 @@ def _read_whole(loop: LoopPlan) -> int:
         for operand, cut, _ in requests(node, way.cut, way.operands, way.span)
         if cut is None
     }
-    return sum(operand.type.bytes for operand in whole)
+    total = sum(operand.type.bytes for operand in whole)
+    return total if total > device.cache_bytes else 0
 
 
 def combining(loop: LoopPlan) -> int:
     """Units of time of adding one chunk's part to what the loop sums, or combines otherwise."""
+    moved = COMBINING * sum(
+        node.type.bytes for node, way in loop.sinks.items() if way.contraction is not None
+    )
+    return merging(loop) + moved
+
+
+def merging(loop: LoopPlan) -> int:
+    """Of those, the flops."""
     return sum(
-        way.contraction.flops * result.size + COMBINING * result.bytes
+        way.contraction.flops * result.size
         for node, way in loop.sinks.items()
         if way.contraction is not None
         for result in node.results
@@ -125,5 +128,5 @@ def _loop_cost(
     """Of the members and sinks; and in each chunk of reading, starting kernels, and combining."""
     computed = loop.computed
     kernels = sum(node in loop.sinks or is_stored(node, used_by[node]) for node in computed)
-    each_chunk = kernels * device.launch + per_chunk(loop, device)
+    each_chunk = kernels * device.launch + read_whole(loop, device) + combining(loop)
     return sum(work(node, device) for node in computed) + count * each_chunk

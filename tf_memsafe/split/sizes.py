@@ -9,7 +9,7 @@ from math import ceil, isqrt
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.cost import per_chunk
+from tf_memsafe.split.cost import merging, read_whole
 from tf_memsafe.split.liveness import is_stored
 from tf_memsafe.split.target import Device
 
@@ -20,8 +20,8 @@ UNEVEN = 3 / 4
 """How far below a wanted chunk a divisor of the steps is preferred: what a loop leaves over is a
 second copy of its body, which takes longer to compile and, once a call, to run."""
 
-UNCACHED = 3
-"""How often a chunk's bytes go through main memory if it does not stay in the cache."""
+UNCACHED = 2
+"""How often what a chunk stores goes through main memory if it does not stay in the cache."""
 
 HARDLY = 8
 """How many bytes of a large chunk there are to be for each unit of time that any chunk takes."""
@@ -56,10 +56,12 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     chunks of 8 MB, which read all points, or merge the ten nearest so far, 200 times.
     """
     stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
-    largest = max((node.type.bytes for node in stored or loop.streamed), default=0)
+    sizes = [node.type.bytes for node in stored or loop.streamed]
+    largest, total = max(sizes, default=0), sum(sizes)
     summed = sum(node.type.bytes for node, way in loop.sinks.items() if way.contraction is not None)
     wanted = min(max(summed, device.chunk_bytes), 2 * device.chunk_bytes)
-    if (units := per_chunk(loop, device)) > UNCACHED * device.chunk_bytes:
+    units = read_whole(loop, device) + merging(loop)
+    if units * largest > UNCACHED * device.chunk_bytes * total:
         wanted = HARDLY * units
     return max(1, min(_longest_segment(loop), wanted * loop.steps // max(1, largest)))
 
