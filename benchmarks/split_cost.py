@@ -1,8 +1,12 @@
-"""What cutting costs: each program cut to a limit, against itself uncut, in turns."""
+"""What cutting costs: each program cut to a limit, against itself uncut, in turns.
+
+The whole table takes about 3 minutes on 2 idle cores. `--row NAME` runs the rows with NAME in
+their name; `--tiny` runs small sizes, to see that it works.
+"""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,16 +16,26 @@ from _timing import paired
 
 import tf_memsafe
 
-ROUNDS = 5
+TINY = 20
+"""By how much `--tiny` divides the number of rows of the data."""
+
+LEAST_TINY_LIMIT = 100_000
+"""Bytes: the arguments and results of the smallest of the tiny sizes, and one step."""
+
+Function = Callable[..., Any]
 
 
-class Work(NamedTuple):
-    """A function and its arguments. limit: in bytes; None for a tenth of the uncut peak."""
+class Row(NamedTuple):
+    """A program to measure.
+
+    make: the function and its arguments; takes what to divide sizes by. limit: in bytes, for the
+    full size; None for a tenth of the uncut peak. rounds: how often both are timed.
+    """
 
     name: str
-    function: Callable[..., Any]
-    arguments: tuple[tf.Tensor, ...] = ()
+    make: Callable[[int], tuple[Function, tuple[tf.Tensor, ...]]]
     limit: int | None = None
+    rounds: int = 5
 
 
 def normal(*shape: int) -> tf.Tensor:
@@ -37,7 +51,7 @@ def kernel_times_vector(x: tf.Tensor, scales: tf.Tensor, v: tf.Tensor) -> tf.Ten
     return tf.exp(-tf.reduce_sum(((x[:, None] - x[None]) / scales) ** 2, -1)) @ v
 
 
-def with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., Any]:
+def with_gradient(function: Callable[..., tf.Tensor]) -> Function:
     def value_and_gradient(*arguments: tf.Tensor) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(arguments)
@@ -47,47 +61,62 @@ def with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., Any]:
     return value_and_gradient
 
 
-def kernel_arguments(width: int) -> tuple[tf.Tensor, ...]:
-    return normal(8000, width), tf.ones([width]), normal(8000, 1)
+def heads(divisor: int) -> tuple[tf.Tensor, ...]:
+    return (normal(8, 4000 // divisor, 64),) * 3
 
 
-HEADS = (normal(8, 4000, 64),) * 3
-WORKS = (
-    Work("attention, T=4000", attention, HEADS),
-    Work("attention gradient", with_gradient(attention), HEADS),
-    Work("K v, N=8000, D=3", kernel_times_vector, kernel_arguments(3)),
-    Work("K v, N=8000, D=20", kernel_times_vector, kernel_arguments(20)),
-    Work("K v gradient, D=3", with_gradient(kernel_times_vector), kernel_arguments(3)),
-    Work("K v gradient, D=20", with_gradient(kernel_times_vector), kernel_arguments(20)),
-    Work("SGPR gradient, N=100k", sgpr(100_000, 500), limit=200_000_000),
+def kernel_arguments(width: int, divisor: int) -> tuple[tf.Tensor, ...]:
+    return normal(8000 // divisor, width), tf.ones([width]), normal(8000 // divisor, 1)
+
+
+ROWS = (
+    Row("attention, T=4000", lambda d: (attention, heads(d))),
+    Row("attention gradient", lambda d: (with_gradient(attention), heads(d))),
+    Row("K v, N=8000, D=3", lambda d: (kernel_times_vector, kernel_arguments(3, d))),
+    Row("K v, N=8000, D=20", lambda d: (kernel_times_vector, kernel_arguments(20, d))),
+    Row(
+        "K v gradient, D=3", lambda d: (with_gradient(kernel_times_vector), kernel_arguments(3, d))
+    ),
+    Row(
+        "K v gradient, D=20",
+        lambda d: (with_gradient(kernel_times_vector), kernel_arguments(20, d)),
+    ),
+    Row("SGPR gradient, N=100k", lambda d: (sgpr(100_000 // d, 500 // d), ()), 200_000_000, 3),
+    Row("SGPR gradient, 1 GB", lambda d: (sgpr(100_000 // d, 500 // d), ()), 1_000_000_000, 3),
 )
 
 
-def measure(work: Work) -> str:
+def measure(row: Row, divisor: int) -> str:
     """A line of the table: both peaks, both times and their ratio."""
-    plain, cut = (tf.function(work.function, jit_compile=True) for _ in range(2))
-    before = tf_memsafe.explain(plain, *work.arguments).peak_before
-    limit = work.limit or before // 10
-    report = tf_memsafe.explain(plain, *work.arguments, memory_limit=limit)
+    function, arguments = row.make(divisor)
+    plain, cut = (tf.function(function, jit_compile=True) for _ in range(2))
+    before = tf_memsafe.explain(plain, *arguments).peak_before
+    limit = row.limit or before // 10
+    if divisor > 1:
+        limit = max(before // 2, LEAST_TINY_LIMIT)
+    report = tf_memsafe.explain(plain, *arguments, memory_limit=limit)
 
     def ours() -> Any:
         with tf_memsafe.memory_limit(limit):
-            return cut(*work.arguments)
+            return cut(*arguments)
 
-    times = paired(ours, lambda: plain(*work.arguments), ROUNDS)
+    times = paired(ours, lambda: plain(*arguments), row.rounds)
     return (
-        f"{work.name:22}{before / 1e6:>10.0f}{report.peak_after / 1e6:>8.0f}"
+        f"{row.name:22}{before / 1e6:>10.1f}{report.peak_after / 1e6:>8.1f}"
         f"{len(report.loops):>7}{times.theirs:>10.3f}{times.ours:>9.3f}{times.ratio:>8.2f}"
     )
 
 
 def main() -> None:
-    names = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", action="append", metavar="NAME", help="run the rows named so")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, whose times mean nothing")
+    options = parser.parse_args()
     sizes, times = f"{'MB before':>10}{'after':>8}{'loops':>7}", f"{'s before':>10}{'after':>9}"
     print(f"{'':22}{sizes}{times}{'ratio':>8}")
-    for work in WORKS:
-        if not names or any(name in work.name for name in names):
-            print(measure(work), flush=True)
+    for row in ROWS:
+        if not options.row or any(name in row.name for name in options.row):
+            print(measure(row, TINY if options.tiny else 1), flush=True)
 
 
 if __name__ == "__main__":
