@@ -37,8 +37,8 @@ from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 MOST_COMPILED = 10_000_000_000
 """Bytes of a value above which a program that cannot do without it is not compiled for a figure.
 
-XLA takes about 3 ms for each row of a Cholesky factor: a minute and a half at this size, an hour at
-a million rows. The number is the same on every machine, so that the answer is.
+XLA compiles a Cholesky factor for a time that grows with its rows: minutes at this size, and far
+more at a million rows. The number is the same on every machine, so that the answer is.
 """
 
 CLEAR_SAVING = 0.8
@@ -50,7 +50,7 @@ The estimates rank programs; they are not exact enough to tell apart those that 
 LEAST_SAVING = 10_000_000
 """Flops, or bytes of traffic, that rewriting a program that fits has to save in each call.
 
-They take from 1 to 10 ms; a call of a rewritten program has up to 0.2 ms of Python more.
+That is milliseconds; a call of a rewritten program spends less than one more in Python.
 """
 
 

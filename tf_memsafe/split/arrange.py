@@ -30,7 +30,7 @@ class LoopPlan:
 
     @property
     def steps(self) -> int:
-        return self.span.stop - self.span.first
+        return self.span.steps
 
     @property
     def segments(self) -> list[Span]:
@@ -42,7 +42,7 @@ class LoopPlan:
 
     def trips(self, chunk: int) -> int:
         """How many chunks of at most `chunk` steps it takes."""
-        return sum(ceil((stop - first) / chunk) for first, stop in self.segments)
+        return sum(ceil(segment.steps / chunk) for segment in self.segments)
 
     @property
     def streamed(self) -> list[Node]:

@@ -17,6 +17,10 @@ class Span(NamedTuple):
     first: int
     stop: int
 
+    @property
+    def steps(self) -> int:
+        return self.stop - self.first
+
 
 @dataclass(frozen=True)
 class Way:
@@ -82,9 +86,9 @@ def requests(
     """What the steps of a span need of each operand, and in which of the steps."""
     runs = pieces(node, cut) if cut is not None else []
     asked = [(index, _both(span, run)) for run, index in runs]
-    for index, steps in asked or [(index, span) for index, _ in enumerate(node.operands)]:
-        if steps.first < steps.stop:
-            yield node.operands[index], needed[index], steps
+    for index, active in asked or [(index, span) for index, _ in enumerate(node.operands)]:
+        if active.steps > 0:
+            yield node.operands[index], needed[index], active
 
 
 def _both(one: Span, other: Span) -> Span:
@@ -101,9 +105,7 @@ def carried(user: Node, operand: Node, cut: Cut) -> Cut | None:
 
 def ways(node: Node, operand: Node, cut: Cut) -> Iterator[Way]:
     """All ways of as many steps as a cut of its operand takes, or of steps of the same size."""
-    for candidate, _ in _candidates(node, operand, cut):
-        needed = operand_cuts(node, candidate)
-        assert needed is not None
+    for candidate, needed in _candidates(node, operand, cut):
         shifted = candidate._replace(first=_shift(node, operand, cut, needed) or 0)
         yield way_along(node, shifted)
     for contraction in node.op.contract(node):

@@ -75,8 +75,8 @@ class _Writer:
 
     def _segment(self, loop: LoopPlan, segment: Span, chunk: int, state: _State) -> _State:
         """The state after the steps of a segment: as many whole chunks as there are, and a rest."""
-        size = min(chunk, segment.stop - segment.first)
-        trips, rest = divmod(segment.stop - segment.first, size)
+        size = min(chunk, segment.steps)
+        trips, rest = divmod(segment.steps, size)
         first = segment.stop - size if loop.backwards else segment.first
         if trips > 1:
             state = self._while(loop, Chunk(build.index(first), size), first, trips, state)

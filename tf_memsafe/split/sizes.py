@@ -51,9 +51,9 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     """Steps whose largest stored tensor takes about the device's `chunk_bytes`.
 
     Up to twice that if what the loop sums is larger: adding to it would take longer than the rest.
-    Where each chunk takes much time whatever its size, chunks so large that this hardly counts: the
-    ten nearest of 200,000 points to 2,000 queries take 0.7 s in chunks of 240 MB and 2.3 s in
-    chunks of 8 MB, which read all points, or merge the ten nearest so far, 200 times.
+    Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
+    the ten nearest of 200,000 points to 2,000 queries, chunks of 8 MB would read all points, or
+    merge the ten nearest so far, 200 times.
     """
     stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
     sizes = [node.type.bytes for node in stored or loop.streamed]
@@ -92,4 +92,4 @@ def _divisors(number: int) -> list[int]:
 
 
 def _longest_segment(loop: LoopPlan) -> int:
-    return max(segment.stop - segment.first for segment in loop.segments)
+    return max(segment.steps for segment in loop.segments)

@@ -27,11 +27,11 @@ class Device:
 
 CPU = Device(chunk_bytes=8_000_000, cache_bytes=8_000_000, product_speedup=8, launch=50_000)
 """A few cores: chunks of 4 to 16 MB run as fast as one pass or faster (DESIGN section 2). A flop of
-a fused loop takes some 0.1 ns there, and XLA's thread pool some 5 us to start and join a kernel."""
+a fused loop is the unit; `launch`, for XLA's thread pool to start and join a kernel, is a guess."""
 
 GPU = Device(chunk_bytes=64_000_000, cache_bytes=32_000_000, product_speedup=16, launch=5_000_000)
-"""A data centre's GPU: 1 to 2 TB/s of memory, 40 MB of cache, and some 4 us to start a kernel. To
-read and write a chunk of 64 MB takes it ten times as long as that; one of 8 MB would not."""
+"""A data centre's GPU, by its data sheet and not by measurement: tens of MB of cache, and a kernel
+takes as long to start as megabytes take to move, so chunks have to be larger than on a CPU."""
 
 
 @dataclass(frozen=True)
