@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from tf_memsafe.hlo import build
+from tf_memsafe.hlo.garbage import collector_paused
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Symbol
 from tf_memsafe.hlo.ops.dot import DotNumbers
@@ -75,7 +76,8 @@ def separate(count: int) -> Graph:
 
 def measure(graph: Graph) -> Row:
     start = time.perf_counter()
-    best_cut(graph, Target(LIMIT))
+    with collector_paused():
+        best_cut(graph, Target(LIMIT))
     search = time.perf_counter() - start
     times = []
     for _ in range(REPEATS):

@@ -113,7 +113,7 @@ SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 @pytest.fixture(autouse=True)
 def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning is pure, and most examples plan for the same few limits."""
-    for name in ("best_cut", "checkpoint_loops", "uncut"):
+    for name in ("best_cut", "checkpointed", "uncut"):
         monkeypatch.setattr(search, name, cache(getattr(search, name)))
 
 

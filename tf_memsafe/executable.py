@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import tensorflow as tf
@@ -21,12 +21,16 @@ from tf_memsafe.xla import ConcreteFunction
 
 @dataclass(frozen=True)
 class Executable:
-    """A program that runs on flat values: StableHLO text, compiled, and its large constants."""
+    """A program that runs on flat values: StableHLO text, compiled, and its large constants.
+
+    graph: what the text was written from.
+    """
 
     text: str
     function: ConcreteFunction
     constants: tuple[tf.Tensor, ...]
     buffers: BufferAssignment
+    graph: Graph = field(default=Graph((), ()), repr=False)
 
     @property
     def peak(self) -> int:
@@ -50,7 +54,7 @@ def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
     tensors = tuple(
         tf.constant(np.reshape(literal(constant), constant.shape)) for constant in constants
     )
-    return Executable(text, function, tensors, xla.measure(function, inputs))
+    return Executable(text, function, tensors, xla.measure(function, inputs), graph)
 
 
 def tensor_spec(type_: TensorType) -> tf.TensorSpec:

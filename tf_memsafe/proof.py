@@ -16,6 +16,7 @@ import tensorflow as tf
 from tf_memsafe import xla
 from tf_memsafe.buffers import BufferAssignment
 from tf_memsafe.executable import Executable, compile_graph
+from tf_memsafe.hlo.garbage import collector_paused
 from tf_memsafe.hlo.large_constants import lift_large_constants
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import UnsupportedOpError
@@ -99,6 +100,7 @@ class Proof:
         )
 
 
+@collector_paused()
 def prove(
     function: ConcreteFunction,
     specs: Sequence[tf.TensorSpec],
@@ -124,7 +126,7 @@ def prove(
     last = partial(finish, enabled=optimizers, device=xla.device_type())
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         return _improve(replace(proof, before=BufferAssignment.estimated(bound)), rewritten, last)
-    uncut = checkpoint_loops(rewritten.graph, limit)
+    uncut = checkpoint_loops(rewritten.graph, limit).graph
     if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
@@ -205,4 +207,4 @@ def _blockers(proof: Proof, search: Search) -> tuple[Blocker, ...]:
     """What was not cut: in the program that fits, or in the one that was to need least."""
     split = proof.split if proof.fits else search.floor
     found = split.plan.blockers if split else ()
-    return found or unavoidable(search.graph, proof.limit or 0)
+    return found or unavoidable(split.plan.graph if split else search.graph, proof.limit or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.writer import write
 from tf_memsafe.limits import format_bytes
+from tf_memsafe.loop_report import LoopBlockers, Recomputed, recomputed
 from tf_memsafe.proof import Proof
 from tf_memsafe.source import SourceLine, locate
 from tf_memsafe.split.arrange import LoopPlan
@@ -70,7 +71,8 @@ class Report:
 
     memory_limit: None if there is none. peak_before, peak_after: arguments, results and temporaries
     as XLA's buffer assignment counts them; equal for a function that is left alone. fits: whether
-    peak_after is within the limit. loops: what was cut. largest: the largest tensors of the
+    peak_after is within the limit. loops: what was cut. recomputed: which steps of the function's
+    own loops are run again. largest: the largest tensors of the
     function as written. blockers: what could not be cut, and why. rewrites: the rules that fired,
     what saved most first. refusals: what looked like a rule's pattern, and why it was left alone.
     failures: why XLA could not compile programs that were made for the limit.
@@ -83,6 +85,7 @@ class Report:
     peak_after: int
     fits: bool
     loops: tuple[Loop, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
     largest: tuple[Tensor, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     rewrites: tuple[str, ...] = ()
@@ -110,6 +113,7 @@ class Report:
         for loop in self.loops:
             yield f"  loop over an {loop}; no longer whole:"
             yield from (f"    {tensor}" for tensor in loop.tensors[:LARGEST_SHOWN])
+        yield from (f"  {each}" for each in self.recomputed[:LARGEST_SHOWN])
         if not self.loops:
             yield "  largest tensors:"
             yield from (f"    {tensor}" for tensor in self.largest)
@@ -133,6 +137,7 @@ def report_on(proof: Proof, function: ConcreteFunction) -> Report:
         peak_after=proof.peak_after,
         fits=proof.fits,
         loops=tuple(_loops(proof, graph)),
+        recomputed=tuple(recomputed(proof.split.checkpoints if proof.split else (), graph)),
         largest=tuple(_largest(_program_nodes(proof), graph)),
         blockers=tuple(_blockers(proof, graph)),
         rewrites=tuple(_rewrites(proof, graph)),
@@ -226,11 +231,18 @@ def _streamed(loop: LoopPlan, graph: tf.Graph) -> tuple[Tensor, ...]:
 
 def _blockers(proof: Proof, graph: tf.Graph) -> Iterator[Blocker]:
     """The blocked values that are large enough to matter, largest first."""
+    loops, found = LoopBlockers(proof.graph), dict[str, Blocker]()
     for blocker in sorted(proof.blockers, key=lambda blocker: -blocker.value.type.bytes):
         own = blocker.user is blocker.value
-        user = _tensor(blocker.user, graph)
+        tensor, user = _tensor(blocker.value, graph), _tensor(blocker.user, graph)
         needs = ": no axis of it can be computed alone" if own else " needs it whole"
-        yield Blocker(_tensor(blocker.value, graph), f"{user.op}{needs}{_at(user)}")
+        reason = f"{user.op}{needs}{_at(user)}"
+        if in_loop := loops.reason(blocker):
+            loop, reason = in_loop
+            tensor = replace(tensor, source=locate(graph, loop))
+        each = Blocker(tensor, reason)
+        found.setdefault(str(each), each)
+    return iter(found.values())
 
 
 def _rewrites(proof: Proof, graph: tf.Graph) -> Iterator[str]:

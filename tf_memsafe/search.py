@@ -19,8 +19,7 @@ from functools import cache, cached_property
 from tf_memsafe.executable import Executable
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.rewrite.driver import Rewritten
-from tf_memsafe.split.cheapest import best_cut
-from tf_memsafe.split.checkpoint import checkpoint_loops
+from tf_memsafe.split.cheapest import best_cut, checkpointed
 from tf_memsafe.split.liveness import estimate_peak
 from tf_memsafe.split.plan import SplitGraph, uncut
 from tf_memsafe.split.target import CPU, Device, Target
@@ -117,12 +116,10 @@ class Search:
         """The plan that computes least of those whose estimate is within `goal` bytes."""
         if self._smaller and self._uncut.estimate <= goal:
             return self._uncut
-        checkpointed = checkpoint_loops(self.graph, goal)
-        if checkpointed is not self.graph:
-            split = uncut(checkpointed)
-            # The estimate of what loops need is often too high, and cutting more can cost memory.
-            if split.estimate <= 2 * goal:
-                return split
+        kept = checkpointed(self.graph, Target(goal))
+        # The estimate of what loops need is often too high, and cutting more can cost memory.
+        if kept.graph != self.graph and kept.estimate <= 2 * goal:
+            return kept
         return self._best_cut(goal, self._fuses(goal))
 
     def _cut_further(self, goal: int, first: Trial | None) -> SplitGraph | None:

@@ -15,17 +15,25 @@ from tf_memsafe.hlo.node import Node
 
 _PACKAGE = Path(__file__).parent
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
+TENSORFLOW = ("tensorflow", "tf_memsafe")
+"""Packages whose own lines tell a user nothing."""
+
 _TYPED_IN = ("<stdin>", "<ipython-input")
 _LIBRARIES = tuple(map(sysconfig.get_path, _INSTALLED))
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's code, and the TensorFlow op it made."""
+    """A line of the user's code, and the TensorFlow op it made.
+
+    library: the line of the library that the user's line called, and that made the op; empty if
+    that was TensorFlow itself. Example: "gpflow/models/sgpr.py:166".
+    """
 
     file: str
     line: int
     op: str
+    library: str = ""
 
     @property
     def code(self) -> str:
@@ -51,10 +59,24 @@ def first_line(graph: tf.Graph) -> SourceLine | None:
 
 
 def _line(operation: tf.Operation, op_type: str) -> SourceLine | None:
+    library = ""
     for frame in reversed(operation.traceback or ()):  # a loaded function has none
         if not is_library(frame.filename):
-            return SourceLine(frame.filename, frame.lineno, op_type)
+            return SourceLine(frame.filename, frame.lineno, op_type, library)
+        if not library and (file := _installed_file(frame.filename)):
+            library = f"{file}:{frame.lineno}"
     return None
+
+
+@cache
+def _installed_file(filename: str) -> str:
+    """The path of an installed package's file from the package on; empty for TensorFlow's own."""
+    parts = Path(filename).parts
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts:
+            inside = parts[parts.index(folder) + 1 :]
+            return "" if inside[0] in TENSORFLOW else "/".join(inside)
+    return ""
 
 
 @cache

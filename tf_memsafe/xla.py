@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from tf_memsafe.buffers import Allocation, BufferAssignment, HeapEvent
+from tf_memsafe.buffers import BufferAssignment, read_buffers
 
 try:
     from tensorflow.compiler.tf2xla.python import xla as tf_xla
@@ -73,29 +73,12 @@ def measure(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> Buffe
     Raises XlaCompileError when XLA cannot compile the function.
     """
     serialized = _stage(function, specs, "optimized_hlo_proto_serialized")
-    assignment = hlo_pb2.HloProto.FromString(serialized).buffer_assignment
-    sizes = {buffer.id: buffer.size for buffer in assignment.logical_buffers}
-    timeline = [
-        HeapEvent(event.instruction_name, -size if event.kind == event.FREE else size)
-        for trace in assignment.heap_simulator_traces
-        for event in trace.events
-        if (size := sizes.get(event.buffer_id, 0)) and event.kind != event.SHARE_WITH
-    ]
-    allocations = map(_allocation, assignment.buffer_allocations)
-    return BufferAssignment(tuple(allocations), tuple(timeline))
+    return read_buffers(hlo_pb2.HloProto.FromString(serialized))
 
 
 def optimized_hlo(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> str:
     """The text of what XLA makes of the function, for reading."""
     return _stage(function, specs, "optimized_hlo").decode()
-
-
-def _allocation(proto: Any) -> Allocation:
-    if proto.is_entry_computation_parameter:
-        return Allocation(proto.size, "argument", proto.parameter_number)
-    if proto.is_constant:
-        return Allocation(proto.size, "constant")
-    return Allocation(proto.size, "result" if proto.maybe_live_out else "temporary")
 
 
 def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: str) -> bytes:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
+from tests.programs import gradients
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Graph, Node, Region
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.types import TensorType
 
 STEPS = 7  # a prime: no segment of more than one step divides it
+
+# --- loops over a matrix x, with weights y ---
 
 
 def power(x: tf.Tensor, y: tf.Tensor, steps: int = STEPS) -> tf.Tensor:
@@ -35,11 +39,6 @@ def counting(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     )[1]
 
 
-def recurrent(rows: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """A recurrent network whose weights are captured, all of whose states are returned."""
-    return tf.scan(lambda h, row: tf.tanh(row + h @ x), rows, x)
-
-
 def two_states(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """A gated loop with two states, each of which depends on the other."""
 
@@ -53,14 +52,173 @@ def two_states(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return loop[1] * loop[2]
 
 
+def one_after_the_other(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Two loops with two gradients."""
+    return power(power(x, y), y)
+
+
+def branching(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """A branch in each step, on data."""
+
+    def body(i: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, tf.cond(v[0, 0] > 0, lambda: tf.sin(v @ y), lambda: tf.cos(v) * x)
+
+    return tf.while_loop(lambda i, _: i < STEPS, body, (0, x), maximum_iterations=STEPS)[1]
+
+
+def nested(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """A loop of 3 steps in each step."""
+    return tf.while_loop(
+        lambda i, _: i < STEPS,
+        lambda i, v: (i + 1, power(v, y, 3)),
+        (0, x),
+        maximum_iterations=STEPS,
+    )[1]
+
+
+# --- loops over rows, matrices or numbers, with weights w ---
+
+
+def cell(h: tf.Tensor, row: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.tanh(row + h @ w)
+
+
+def outputs(rows: tf.Tensor, w: tf.Tensor, reverse: bool = False) -> tf.Tensor:
+    """The states of a recurrent network after each step."""
+    return tf.scan(lambda h, row: cell(h, row, w), rows, tf.zeros_like(w), reverse=reverse)
+
+
+def recurrent(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """All states count, as they are."""
+    return outputs(rows, w)
+
+
+def last_output(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return outputs(rows, w)[-1]
+
+
+def some_outputs(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.sin(outputs(rows, w)[2:-1])
+
+
+def start_and_outputs(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.sin(tf.concat([w[None], outputs(rows, w)], 0))
+
+
+def batch_first(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """All outputs count, with the axis of the steps as the second."""
+    return tf.sin(tf.transpose(outputs(rows, w), [1, 0, 2])) @ w
+
+
+def norm_of_outputs(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """The gradient of each output depends on all of them."""
+    return tf.sqrt(tf.reduce_sum(outputs(rows, w) ** 2))
+
+
+def classified(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """A dense layer and cross entropies on all outputs."""
+    logits = tf.reshape(outputs(rows, w), [-1, w.shape[1]]) @ w
+    labels = tf.range(logits.shape[0]) % w.shape[1]
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def layers(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return outputs(outputs(rows, w), w)[-1]
+
+
+def both_ways(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """A network that goes through the rows from both ends, and one on top of it."""
+    there, back = outputs(rows, w), outputs(rows, w, reverse=True)
+    return tf.foldl(lambda h, pair: cell(h, pair[0] - pair[1], w), (there, back), tf.zeros_like(w))
+
+
+def folded_right(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.foldr(lambda h, row: cell(h, row, w), rows, tf.zeros_like(w))
+
+
 def stateless(rows: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
     """What is stacked depends on the step's row alone, not on the state."""
     return tf.foldl(lambda total, row: total + x * tf.exp(row + x), rows, tf.zeros_like(x))
 
 
-def one_after_the_other(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Two loops with two gradients."""
-    return power(power(x, y), y)
+def mapped(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.map_fn(lambda row: tf.tanh(tf.tanh(row * w) @ w), rows)
+
+
+def arrays(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """Reads one TensorArray and writes another."""
+    taken = tf.TensorArray(rows.dtype, STEPS).unstack(rows)
+    given = tf.TensorArray(rows.dtype, STEPS, element_shape=w.shape)
+
+    def body(i: tf.Tensor, h: tf.Tensor, given: tf.TensorArray) -> tuple[Any, ...]:
+        h = cell(h, taken.read(i), w)
+        return i + 1, h, given.write(i, h)
+
+    start = (0, tf.zeros_like(w), given)
+    loop = tf.while_loop(lambda i, *_: i < STEPS, body, start, maximum_iterations=STEPS)
+    return tf.sin(loop[2].stack())
+
+
+def python_loop(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """A `for` over tf.range, which AutoGraph makes a loop."""
+    h = tf.zeros_like(w)
+    for i in tf.range(STEPS):
+        h = cell(h, rows[i], w)
+    return h
+
+
+def recomputed(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """`tf.recompute_grad` in the loop: what is stacked is the state alone."""
+    step = tf.recompute_grad(lambda h, row: tf.tanh(cell(h, row, w) @ w))
+    return tf.foldl(step, rows, tf.zeros_like(w))
+
+
+def two_gradients(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    """Two loops go back through one."""
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch((x, y))
+        value = power(x, y)
+        first, second = tf.reduce_sum(value), tf.reduce_sum(value**2)
+    return [*tape.gradient(first, (x, y)), *tape.gradient(second, (x, y))]
+
+
+def second_order(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    """The gradient of a gradient: four loops over the same steps."""
+    with tf.GradientTape() as outer:
+        outer.watch((x, y))
+        with tf.GradientTape() as tape:
+            tape.watch(y)
+            value = tf.reduce_sum(power(x, y))
+        size = tf.reduce_sum(tape.gradient(value, y) ** 2)
+    return list(outer.gradient(size, (x, y)))
+
+
+ON_MATRICES = (power, counting, two_states, one_after_the_other, branching, nested)
+ON_ROWS = (
+    recurrent,
+    last_output,
+    some_outputs,
+    start_and_outputs,
+    batch_first,
+    norm_of_outputs,
+    classified,
+    layers,
+    both_ways,
+    folded_right,
+    stateless,
+    mapped,
+    arrays,
+    python_loop,
+    recomputed,
+)
+
+
+def differentiated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with its gradients, if it does not compute them itself."""
+    return function if function in (two_gradients, second_order) else gradients(function)
+
+
+# --- looking at loops ---
 
 
 def whiles(region: Graph | Region) -> Iterator[Node]:

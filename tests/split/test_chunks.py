@@ -68,18 +68,6 @@ def test_chunks_are_larger_on_a_gpu(name: str) -> None:
     assert on_gpu.chunks > on_cpu.chunks
 
 
-def test_a_chunk_is_larger_where_what_is_summed_is() -> None:
-    """Each of 2,000 x 2,000 sums is added to in each chunk, however few rows the chunk has."""
-
-    def gram(x: tf.Tensor) -> tf.Tensor:
-        waves = tf.sin(x[:, None] * tf.range(2000, dtype=x.dtype))
-        return tf.matmul(waves, waves, transpose_a=True)
-
-    (loop,) = (plan := plan_for(gram, floats(30_000))).loops
-    assert all(way.contraction is not None for way in loop.sinks.values())
-    assert preferred_chunk(loop, used_by(plan), CPU) == 2 * CPU.chunk_bytes // (2000 * 4)
-
-
 # --- even chunks, and what is left over ---
 
 

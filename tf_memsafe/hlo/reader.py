@@ -137,7 +137,7 @@ class _Reader:
             raise UnsupportedOpError(proto.opcode, source)
         regions = tuple(self.region(called) for called in proto.called_computation_ids)
         flat = tuple(_flatten(tuple(operands)))
-        instruction = ProtoInstruction(proto, flat, _type(proto.shape), regions, source)
+        instruction = ProtoInstruction(proto, flat, read_type(proto.shape), regions, source)
         if op.construct is not None:
             node = op.construct(instruction)
         else:
@@ -173,10 +173,11 @@ class _Reader:
         return _unflatten(value, iter(build.results(node)))
 
 
-def _type(shape: Any) -> Type:
+def read_type(shape: Any) -> Type:
+    """The type that a ShapeProto (xla/xla_data.proto) stands for."""
     name = _primitive(shape)
     if name == "TUPLE":
-        elements = tuple(_type(element) for element in shape.tuple_shapes)
+        elements = tuple(read_type(element) for element in shape.tuple_shapes)
         return TupleType(tuple(e for e in elements if isinstance(e, TensorType)))
     if name not in DTYPES:
         raise UnsupportedOpError(f"a value of type {name}", None)
@@ -193,7 +194,7 @@ def _parameters(shape: Any, scope: str, counter: Iterator[int]) -> Value:
     """The parameter nodes of one HLO parameter, which may be a tuple."""
     if _primitive(shape) == "TUPLE":
         return tuple(_parameters(element, scope, counter) for element in shape.tuple_shapes)
-    type_ = _type(shape)
+    type_ = read_type(shape)
     assert isinstance(type_, TensorType)
     return build.parameter(next(counter), type_, scope)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,20 @@ def show(graph: Graph, locate: Locate | None = None) -> str:
     `locate` turns a source into what is printed for it; left out, that is the TensorFlow op.
     Example of a line: `%3 = dot_general(%1, %2) contract [1]x[0] : f32[10,20]  # 800 B  MatMul`.
     """
+    lines = show_lines(graph, locate)
+    return "".join(f"{'  ' * line.depth}{line.text}\n" for line in lines)
+
+
+class Line(NamedTuple):
+    """A line of a graph's text: how far it is indented, and the node that it shows, if any."""
+
+    depth: int
+    text: str
+    node: Node | None = None
+
+
+def show_lines(graph: Graph, locate: Locate | None = None) -> list[Line]:
+    """The lines of `show(graph, locate)`."""
     return _Printer(locate or _op_type).graph(graph)
 
 
@@ -54,27 +68,27 @@ def _op_type(source: Source) -> str | None:
 class _Printer:
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
-        self._lines: list[str] = []
+        self._lines: list[Line] = []
         self._count = 0
 
-    def graph(self, graph: Graph) -> str:
-        self._region("graph", Region(graph.parameters, graph.outputs), {}, "")
-        return "\n".join(self._lines) + "\n"
+    def graph(self, graph: Graph) -> list[Line]:
+        self._region("graph", Region(graph.parameters, graph.outputs), {}, 0)
+        return self._lines
 
     def _name(self) -> str:
         self._count += 1
         return f"%{self._count}"
 
-    def _region(self, title: str, region: Region, outer: Mapping[Node, str], indent: str) -> None:
+    def _region(self, title: str, region: Region, outer: Mapping[Node, str], depth: int) -> None:
         names = {node: outer[node] for node in region.captures}
         names |= {parameter: self._name() for parameter in region.parameters}
         parameters = (f"{names[p]}: {type_text(p.tensor)}" for p in region.parameters)
-        self._lines.append(f"{indent}{title}({', '.join(parameters)}):")
+        self._lines.append(Line(depth, f"{title}({', '.join(parameters)}):"))
         for node in topological(region.results, names):
-            self._node(node, names, f"{indent}  ")
-        self._lines.append(f"{indent}  return {_list(names, region.results)}")
+            self._node(node, names, depth + 1)
+        self._lines.append(Line(depth + 1, f"return {_list(names, region.results)}"))
 
-    def _node(self, node: Node, names: dict[Node, str], indent: str) -> None:
+    def _node(self, node: Node, names: dict[Node, str], depth: int) -> None:
         if node.name == "get_tuple_element":
             names[node] = f"{names[node.operands[0]]}.{node['index']}"
             return
@@ -84,11 +98,11 @@ class _Printer:
         types = ", ".join(map(type_text, node.results))
         location = self._locate(node.source) if node.source else None
         comment = "  ".join(filter(None, (size_text(node.type.bytes), location)))
-        self._lines.append(f"{indent}{call}{details} : {types}  # {comment}")
+        self._lines.append(Line(depth, f"{call}{details} : {types}  # {comment}", node))
         for position, region in enumerate(node.regions):
             title = REGION_TITLES.get(node.name, ("region",) * len(node.regions))
             word = title[position] if position < len(title) else f"branch {position}"
-            self._region(word, region, names, f"{indent}  ")
+            self._region(word, region, names, depth + 1)
 
 
 REGION_TITLES = {

@@ -18,8 +18,16 @@ def write(graph: Graph) -> str:
     return _Writer().module(graph)
 
 
+def lines(graph: Graph) -> dict[int, Node]:
+    """The node that is written on each line of `write(graph)`, which counts from 1 on."""
+    writer = _Writer()
+    writer.module(graph)
+    return writer.nodes
+
+
 class _Writer:
     def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
         self._lines: list[str] = []
         self._count = 0
 
@@ -50,6 +58,7 @@ class _Writer:
                 self._node(node, names, indent)
 
     def _node(self, node: Node, names: dict[Node, str], indent: str) -> None:
+        self.nodes[len(self._lines) + 1] = node
         results = node.results
         assigned = f"{names[node]}:{len(results)}" if len(results) != 1 else names[node]
         operands = ", ".join(names[operand] for operand in node.operands)

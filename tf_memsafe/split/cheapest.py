@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -12,10 +13,10 @@ from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.checkpoint import checkpoint_loops
-from tf_memsafe.split.cost import cost
+from tf_memsafe.split.cost import plan_cost
 from tf_memsafe.split.inside import Inside
 from tf_memsafe.split.liveness import estimate_peak
-from tf_memsafe.split.plan import Plan, SplitGraph, make_plans, thresholds, uncut, write_plan
+from tf_memsafe.split.plan import Plan, SplitGraph, make_plans, thresholds, uncut, write_first
 from tf_memsafe.split.sizes import chunk_sizes
 from tf_memsafe.split.target import Device, Target
 
@@ -28,18 +29,29 @@ def best_cut(graph: Graph, target: Target, depth: int = 1) -> SplitGraph | None:
 
     If nothing does it, the cut with the smallest estimate; None if there is nothing to cut.
     """
-    as_given, graph = graph, checkpoint_loops(graph, target.limit, target.fusing)
-    inside = cut_inside(uncut(graph, target.fusing), target, depth)
-    changed = bool(inside.inner) or graph is not as_given
-    if changed and inside.estimate <= target.limit:
+    kept = checkpointed(graph, target)
+    inside = cut_inside(kept, target, depth)
+    changed = bool(inside.inner) or kept.graph != graph
+    fits = changed and inside.estimate <= target.limit
+    if fits and inside.inner:
         return inside
-    cheapest, others = _cheapest(graph, target)
+    most = plan_cost(inside.graph, (), target.device).of(()) if fits else inf
+    cheapest, others = _cheapest(kept.graph, target, most)
     if cheapest is not None:
-        return cheapest
+        return replace(cheapest, checkpoints=kept.checkpoints)
+    if fits:
+        return inside
     # No cut along one axis a loop is enough: the loops are cut again.
+    others = [replace(split, checkpoints=kept.checkpoints) for split in others]
     others += [inside] if changed else []
     nested = [cut_inside(split, target, depth) for split in others if not split.inner]
     return min((*others, *nested), key=lambda split: split.estimate, default=None)
+
+
+def checkpointed(graph: Graph, target: Target) -> SplitGraph:
+    """The graph with steps of its loops computed again as far as the limit asks for it, uncut."""
+    kept = checkpoint_loops(graph, target.limit, target.fusing)
+    return replace(uncut(kept.graph, target.fusing), checkpoints=kept.checkpoints)
 
 
 def cut_inside(split: SplitGraph, target: Target, depth: int = 1) -> SplitGraph:
@@ -47,47 +59,54 @@ def cut_inside(split: SplitGraph, target: Target, depth: int = 1) -> SplitGraph:
     if split.estimate <= target.limit or depth > MOST_NESTED:
         return split
     inner: list[tuple[LoopPlan, int]] = []
+    checkpoints = [*split.checkpoints]
+    deeper = depth + bool(split.plan.loops)  # how deep a user nests loops is up to the user
 
     def cut(graph: Graph, limit: int) -> Graph | None:
-        smallest = best_cut(graph, replace(target, limit=limit), depth + 1)
+        smallest = best_cut(graph, replace(target, limit=limit), deeper)
         if smallest is None:
             return None
         inner.extend(smallest.loops)
+        checkpoints.extend(smallest.checkpoints)
         return smallest.graph
 
     graph = Inside(cut, target.limit, target.fusing)(split.graph)
     estimate = estimate_peak(graph, target.fusing)
-    return replace(split, graph=graph, estimate=estimate, inner=tuple(inner))
+    again = tuple(checkpoints)
+    return replace(split, graph=graph, estimate=estimate, inner=tuple(inner), checkpoints=again)
 
 
 class _Choice(NamedTuple):
-    """A plan, and what it costs in the chunks that run fastest, whatever the limit."""
+    """A plan, its chunk sizes, the fastest first, and what it costs in each, whatever the limit."""
 
     plan: Plan
-    least: int
+    sizes: Sequence[Sequence[int]]
+    costs: Sequence[int]
 
 
-def _cheapest(graph: Graph, target: Target) -> tuple[SplitGraph | None, list[SplitGraph]]:
-    """The cheapest plan whose estimate is within the limit, and the plans that do not fit.
+def _cheapest(
+    graph: Graph, target: Target, price: float = inf
+) -> tuple[SplitGraph | None, list[SplitGraph]]:
+    """The cheapest plan whose estimate is within the limit, and, if there is none, other plans.
+
+    price: what it has to cost less than.
 
     A larger limit never gives a slower plan: what is compared does not depend on the limit, what
     fits one limit fits a larger one, and then in chunks that are no smaller.
     """
     best: SplitGraph | None = None
-    price, others = inf, list[SplitGraph]()
+    others: list[SplitGraph] = []
     for choices in _by_cost(graph, target.device):
-        if min(choice.least for choice in choices) >= price:
-            break
-        first = write_plan(choices[0].plan, target)
-        if first.estimate > target.limit:  # and so is what keeps more
-            others.append(first)
-            continue
-        for plan, least in choices:
-            if least < price:
-                split = first if plan is first.plan else write_plan(plan, target)
-                its_price = cost(graph, split.loops, target.device)
-                if split.estimate <= target.limit and its_price < price:
-                    best, price = split, its_price
+        for plan, sizes, costs in choices:
+            cheaper = sizes[: bisect_left(costs, price)]
+            if not cheaper:
+                continue
+            split = write_first(plan, cheaper, target)
+            if split.estimate <= target.limit:
+                best, price = split, costs[sizes.index(split.chunks)]
+            elif len(cheaper) == len(sizes):
+                others.append(split)
+                break  # what keeps more needs more
     return best, others
 
 
@@ -98,10 +117,10 @@ def _by_cost(graph: Graph, device: Device) -> list[Sequence[_Choice]]:
 
     def choices(threshold: int) -> Iterator[_Choice]:
         for plan in make_plans(graph, threshold, device):
-            fastest = chunk_sizes(plan.loops, used_by, device)[0]
-            loops = list(zip(plan.loops, fastest, strict=True))
-            yield _Choice(plan, cost(graph, loops, device))
+            sizes = chunk_sizes(plan.loops, used_by, device)
+            costs = plan_cost(graph, plan.loops, device)
+            yield _Choice(plan, sizes, [costs.of(chunks) for chunks in sizes])
 
     found = [list(choices(threshold)) for threshold in thresholds(graph)]
     cutting = [each for each in found if each[0].plan.loops]
-    return sorted(cutting, key=lambda each: min(choice.least for choice in each))
+    return sorted(cutting, key=lambda each: min(choice.costs[0] for choice in each))

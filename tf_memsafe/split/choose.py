@@ -9,11 +9,10 @@ from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.components import components
 from tf_memsafe.split.cost import combining, work
-from tf_memsafe.split.cuts import axis_sizes
 from tf_memsafe.split.demand import Demand
 from tf_memsafe.split.program import Program
 from tf_memsafe.split.sizes import preferred_chunk
-from tf_memsafe.split.spread import Spread, Spreads
+from tf_memsafe.split.spread import Spread, least_hindered, spreads
 from tf_memsafe.split.target import Device
 
 
@@ -46,17 +45,27 @@ def choose_cuts(program: Program, device: Device) -> dict[Node, Cut]:
 
 def _choose(program: Program, device: Device) -> dict[Node, Cut]:
     cuts: dict[Node, Cut] = {}
-    spreads, priced = Spreads(program), 0
+    priced = 0
     for seed in _seeds(program):
-        if seed not in cuts:
-            candidates = _candidates(spreads, seed)
-            axis = next(iter(candidates))
-            if len(candidates) > 1 and priced < MOST_PRICED:
-                priced += 1
-                prices = [_price(program, device, spreads, cuts, seed, a) for a in candidates]
-                axis = min(prices).axis
-            _add(cuts, candidates[axis].cuts)
+        if seed in cuts:
+            continue
+        if priced == MOST_PRICED:
+            _add(cuts, least_hindered(program, seed, cuts).cuts)
+            continue
+        candidates = spreads(program, seed, cuts)
+        priced += len(candidates) > 1
+        _add(cuts, _cheapest(program, device, candidates, cuts))
     return cuts
+
+
+def _cheapest(
+    program: Program, device: Device, candidates: Mapping[int, Spread], cuts: Mapping[Node, Cut]
+) -> dict[Node, Cut]:
+    """The cuts that the best axis leads to."""
+    (axis, *more), options = candidates, candidates.items()
+    if more:
+        axis = min(_price(program, device, cuts, each, axis) for axis, each in options).axis
+    return candidates[axis].cuts
 
 
 def _add(cuts: dict[Node, Cut], more: Mapping[Node, Cut]) -> None:
@@ -82,28 +91,18 @@ def _seeds(program: Program) -> list[Node]:
     return sorted(streamed, key=lambda node: -node.type.bytes)
 
 
-def _candidates(spreads: Spreads, seed: Node) -> dict[int, Spread]:
-    """The axes of a value, each with where cutting it leads; the least hindered first."""
-    axes = [axis for axis, size in enumerate(axis_sizes(seed)) if size > 1]
-    found = {axis: spreads(seed, axis) for axis in axes}
-    return dict(sorted(found.items(), key=lambda item: item[1].hindrance))
-
-
 def _price(
-    program: Program,
-    device: Device,
-    spreads: Spreads,
-    cuts: dict[Node, Cut],
-    first: Node,
-    axis: int,
+    program: Program, device: Device, cuts: Mapping[Node, Cut], first: Spread, axis: int
 ) -> Price:
-    """The price of cutting `first` along `axis`, and what that leaves open the likeliest way."""
+    """The price of the cuts of a spread, and of what that leaves open cut the likeliest way.
+
+    axis: the one that the spread comes from.
+    """
     completed = dict(cuts)
-    _add(completed, _candidates(spreads, first)[axis].cuts)
+    _add(completed, first.cuts)
     for seed in _seeds(program):
         if seed not in completed:
-            likeliest = next(iter(_candidates(spreads, seed).values()))
-            _add(completed, likeliest.cuts)
+            _add(completed, least_hindered(program, seed, completed).cuts)
     demand, resolved = resolve(program, completed)
     members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
     step = max((node.type.bytes // steps for steps, node in members), default=0)

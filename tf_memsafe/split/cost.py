@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.order import topological, users
@@ -25,16 +26,36 @@ read, and the new sum is written."""
 Loops = Sequence[tuple[LoopPlan, int]]
 
 
-def cost(graph: Graph, loops: Loops = (), device: Device = CPU) -> int:
-    """Units of time (`target.Device`) of all that is computed, moved and started.
+@dataclass(frozen=True)
+class PlanCost:
+    """Units of time (`target.Device`) of a graph whose loops are cut in chunks of any size.
 
-    loops: each loop with the steps that one chunk covers. The larger a chunk, the less it is.
+    fixed: of what does not depend on the chunks. each_chunk: of every chunk of each loop.
     """
+
+    loops: Sequence[LoopPlan]
+    fixed: int
+    each_chunk: Sequence[int]
+
+    def of(self, chunks: Sequence[int]) -> int:
+        """With the steps that one chunk of each loop covers: the larger they are, the less."""
+        parts = zip(self.loops, chunks, self.each_chunk, strict=True)
+        return self.fixed + sum(loop.trips(chunk) * each for loop, chunk, each in parts)
+
+
+def plan_cost(graph: Graph, loops: Sequence[LoopPlan], device: Device = CPU) -> PlanCost:
+    """What all that is computed, moved and started takes, in the loops and outside them."""
     nodes = topological(graph.outputs)
     used_by = users(nodes)
-    return _whole_cost(nodes, used_by, loops, device) + sum(
-        _loop_cost(loop, loop.trips(chunk), used_by, device) for loop, chunk in loops
-    )
+    fixed = _whole_cost(nodes, used_by, loops, device)
+    fixed += sum(work(node, device) for loop in loops for node in loop.computed)
+    return PlanCost(loops, fixed, [_chunk_cost(loop, used_by, device) for loop in loops])
+
+
+def cost(graph: Graph, loops: Loops = (), device: Device = CPU) -> int:
+    """Units of time of a graph with these loops, each with the steps that one chunk covers."""
+    chunks = [chunk for _, chunk in loops]
+    return plan_cost(graph, [loop for loop, _ in loops], device).of(chunks)
 
 
 def work(node: Node, device: Device) -> int:
@@ -80,11 +101,14 @@ def merging(loop: LoopPlan) -> int:
 
 
 def _whole_cost(
-    nodes: Sequence[Node], used_by: Mapping[Node, Sequence[Node]], loops: Loops, device: Device
+    nodes: Sequence[Node],
+    used_by: Mapping[Node, Sequence[Node]],
+    loops: Sequence[LoopPlan],
+    device: Device,
 ) -> int:
     """Of what is computed outside the loops, and of moving what exists whole."""
     members, computed = _loops_of(loops)
-    sinks = {node for loop, _ in loops for node in loop.sinks}
+    sinks = {node for loop in loops for node in loop.sinks}
     total = 0
     for node in nodes:
         if node not in computed:
@@ -97,11 +121,11 @@ def _whole_cost(
     return total
 
 
-def _loops_of(loops: Loops) -> tuple[dict[Node, set[int]], dict[Node, set[int]]]:
+def _loops_of(loops: Sequence[LoopPlan]) -> tuple[dict[Node, set[int]], dict[Node, set[int]]]:
     """In which loops each node is a member, and in which it is a member or a sink."""
     members: dict[Node, set[int]] = defaultdict(set)
     computed: dict[Node, set[int]] = defaultdict(set)
-    for number, (loop, _) in enumerate(loops):
+    for number, loop in enumerate(loops):
         for node in loop.streamed:
             members[node].add(number)
         for node in loop.computed:
@@ -122,11 +146,7 @@ def _readers(
     return outside + len(inside - members.get(node, none))
 
 
-def _loop_cost(
-    loop: LoopPlan, count: int, used_by: Mapping[Node, Sequence[Node]], device: Device
-) -> int:
-    """Of the members and sinks; and in each chunk of reading, starting kernels, and combining."""
-    computed = loop.computed
-    kernels = sum(node in loop.sinks or is_stored(node, used_by[node]) for node in computed)
-    each_chunk = kernels * device.launch + read_whole(loop, device) + combining(loop)
-    return sum(work(node, device) for node in computed) + count * each_chunk
+def _chunk_cost(loop: LoopPlan, used_by: Mapping[Node, Sequence[Node]], device: Device) -> int:
+    """Of each chunk, whatever its size: of reading, starting kernels, and combining."""
+    kernels = sum(node in loop.sinks or is_stored(node, used_by[node]) for node in loop.computed)
+    return kernels * device.launch + read_whole(loop, device) + combining(loop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tf_memsafe.hlo.node import Node, Region
@@ -20,6 +21,29 @@ class Affine(NamedTuple):
 
     start: int
     step: int = 0
+
+    def at(self, step: int) -> int:
+        return self.start + step * self.step
+
+    def after(self, inner: Affine) -> Affine:
+        """This number of a step that is itself the number `inner` of another step."""
+        return Affine(self.at(inner.start), self.step * inner.step)
+
+
+Numbers = Mapping[Node, Affine]
+"""The whole numbers, with one element each, that are known in every step."""
+
+
+class NumberStack(NamedTuple):
+    """A stack of known numbers: the entry at each index from `first` up to `last`."""
+
+    value: Affine
+    first: int
+    last: int
+
+
+NumberStacks = Mapping[Node, NumberStack]
+NO_STACKS: NumberStacks = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -39,44 +63,39 @@ class CountedLoop:
     def body(self) -> Region:
         return self.node.regions[1]
 
-    @property
-    def counter(self) -> int:
-        """The position of a number that grows by one each step."""
-        return next(position for position, value in self.counters.items() if value.step == 1)
-
-    def final(self, position: int) -> Affine | None:
-        """What a number of the state is after the last step."""
-        if position not in self.counters:
-            return None
-        first, step = self.counters[position]
-        return _representable(Affine(first + self.trips * step), self.node.results[position].dtype)
-
-    def known_numbers(self) -> dict[Node, Affine]:
-        """The values of the body that are known in each step, up to wrapping around."""
+    def known_numbers(self, stacks: NumberStacks = NO_STACKS) -> dict[Node, Affine]:
+        """The numbers of the body; `stacks` are parameters and captures that hold known ones."""
         given = {self.body.parameters[p]: value for p, value in self.counters.items()}
-        return _known(self.body, given)
+        return _numbers(self.body, given, self.trips, stacks)
 
 
 def counted_loops(nodes: Iterable[Node]) -> dict[Node, CountedLoop]:
     """The loops among the nodes of one scope, given in order, whose number of steps is known."""
-    loops: dict[Node, CountedLoop] = {}
     known: dict[Node, Affine] = {}
+    loops: dict[Node, CountedLoop] = {}
     for node in nodes:
-        value = _value(node, known)
-        if node.name == "while":
-            if loop := _counted(node, known):
-                loops[node] = loop
-        elif node.name == "get_tuple_element" and node.operands[0] in loops:
-            value = loops[node.operands[0]].final(node["index"])
-        if value is not None:
+        if loop := counted_loop(node, known):
+            loops[node] = loop
+        elif (value := outer_number(node, known, loops)) is not None:
             known[node] = value
     return loops
 
 
-def _counted(node: Node, known: Mapping[Node, Affine]) -> CountedLoop | None:
-    condition, body = node.regions
-    if not isinstance(node.type, TupleType):
+def outer_number(node: Node, known: Numbers, loops: Mapping[Node, CountedLoop]) -> Affine | None:
+    """The number that a node outside of loops is, if it follows from known ones."""
+    if node.name == "get_tuple_element" and node.operands[0] in loops:
+        loop = loops[node.operands[0]]
+        counter = loop.counters.get(node["index"])
+        return Affine(counter.at(loop.trips)) if counter else None
+    return _value(node, known, 1, NO_STACKS)
+
+
+def counted_loop(node: Node, known: Numbers) -> CountedLoop | None:
+    """The node as a counted loop, if it is one; `known` are the numbers around it."""
+    sized = not any(type_.is_dynamic for type_ in node.results)
+    if node.name != "while" or not isinstance(node.type, TupleType) or not sized:
         return None
+    condition, body = node.regions
     counters: dict[int, Affine] = {}
     pairs = list(zip(body.parameters, body.results, strict=True))
     for position, (parameter, result) in enumerate(pairs):
@@ -84,72 +103,135 @@ def _counted(node: Node, known: Mapping[Node, Affine]) -> CountedLoop | None:
         if start is not None and growth is not None:
             counters[position] = Affine(start.start, growth)
     trips = _trips(condition, counters)
-    if trips is None or all(value.step != 1 for value in counters.values()):
+    if trips is None:
         return None
     invariant = frozenset(p for p, (parameter, result) in enumerate(pairs) if result is parameter)
-    return CountedLoop(node, trips, counters, invariant)
+    certain = {
+        position: value
+        for position, value in counters.items()
+        if _representable(value, node.results[position].dtype, trips + 1)
+    }
+    return CountedLoop(node, trips, certain, invariant)
 
 
 def _growth(parameter: Node, result: Node) -> int | None:
     """By how much one step of the body increases a number of the state."""
     if result is parameter:
         return 0
-    value = _value(result, {**_constants(result.operands), parameter: Affine(0, 1)})
+    given = {parameter: Affine(0, 1)}
+    value = _numbers(Region((parameter,), (result,)), given, 1, NO_STACKS).get(result)
     return value.start if value and value.step == 1 else None
 
 
-def _constants(nodes: Iterable[Node]) -> dict[Node, Affine]:
-    values = {node: _value(node, {}) for node in nodes}
-    return {node: value for node, value in values.items() if value is not None}
+# --- the number of steps ---
 
 
 def _trips(condition: Region, counters: Mapping[int, Affine]) -> int | None:
-    """The number of steps if the loop goes on while counters are below known bounds."""
-    known = _known(condition, {condition.parameters[p]: value for p, value in counters.items()})
-    bounds = [_bound(test, known) for test in _conjuncts(condition.results[0])]
-    numbers = [bound for bound in bounds if bound is not None]
-    return min(numbers) if len(numbers) == len(bounds) else None
+    """The number of steps if the loop goes on while known numbers are below known bounds."""
+    given = {condition.parameters[p]: value for p, value in counters.items()}
+    known = _numbers(condition, given, 1, NO_STACKS)
+    tests = list(_conjuncts(condition.results[0]))
+    bounds = [_steps_below(difference) for test in tests if (difference := _margin(test, known))]
+    if len(bounds) < len(tests) or all(bound is None for bound in bounds):
+        return None
+    trips = min(bound for bound in bounds if bound is not None)
+    sides = [(known[side], side.dtype) for test in tests for side in test.operands]
+    safe = all(_representable(value, dtype, trips + 1) for value, dtype in sides)
+    return trips if safe else None
 
 
 def _conjuncts(test: Node) -> Iterator[Node]:
     if test.name == "and":
         for operand in test.operands:
             yield from _conjuncts(operand)
-    else:
+    elif not (test.name == "constant" and literal(test).all()):
         yield test
 
 
-def _bound(test: Node, known: Mapping[Node, Affine]) -> int | None:
-    if test.name != "compare" or test["comparison_direction"].value != "LT":
+def _margin(test: Node, known: Numbers) -> Affine | None:
+    """The number that is below 0 as long as the test holds."""
+    if test.name != "compare" or any(operand not in known for operand in test.operands):
         return None
-    counter, bound = (known.get(operand) for operand in test.operands)
-    if counter is None or bound is None or counter.step != 1 or bound.step != 0:
+    direction = test["comparison_direction"].value
+    smaller, larger = (known[operand] for operand in test.operands)
+    if direction in ("GT", "GE"):
+        smaller, larger = larger, smaller
+    elif direction not in ("LT", "LE"):
         return None
-    return max(0, bound.start - counter.start)
+    or_equal = direction in ("LE", "GE")
+    return Affine(smaller.start - larger.start - or_equal, smaller.step - larger.step)
 
 
-def _known(region: Region, given: Mapping[Node, Affine]) -> dict[Node, Affine]:
+def _steps_below(margin: Affine) -> int | None:
+    """In how many steps the number is below 0; None if it stays there."""
+    if margin.start >= 0:
+        return 0
+    return -(margin.start // margin.step) if margin.step > 0 else None
+
+
+# --- numbers ---
+
+
+def _numbers(
+    region: Region, given: Numbers, trips: int, stacks: NumberStacks
+) -> dict[Node, Affine]:
     known = dict(given)
     for node in topological(region.results, {*region.parameters, *region.captures}):
-        if (value := _value(node, known)) is not None:
+        if (value := _value(node, known, trips, stacks)) is not None:
             known[node] = value
     return known
 
 
-def _value(node: Node, known: Mapping[Node, Affine]) -> Affine | None:
-    """The number that a node is, if it follows from known ones."""
-    if not isinstance(node.type, TensorType) or node.shape or node.dtype not in COUNTING:
+SAME_NUMBER = {"reshape", "convert", "broadcast_in_dim", "concatenate"}
+"""Ops that, with one operand and one element, pass a number on."""
+
+
+def _value(node: Node, known: Numbers, trips: int, stacks: NumberStacks) -> Affine | None:
+    """The number that a node is in each of `trips` steps, if it follows from known ones."""
+    if not isinstance(node.type, TensorType) or node.dtype not in COUNTING or node.tensor.size != 1:
         return None
+    value = None
     if node.name == "constant":
-        return Affine(int(literal(node)[0]))
-    operands = [known[operand] for operand in node.operands if operand in known]
-    if len(operands) != len(node.operands) or node.name not in ("add", "subtract"):
+        value = Affine(int(literal(node)[0]))
+    elif node.name == "select":
+        value = _selected(node, known, trips)
+    elif node.name == "dynamic_slice" and node.operands[0] in stacks:
+        value = _entry(stacks[node.operands[0]], known.get(node.operands[1]), trips)
+    elif all(operand in known for operand in node.operands):
+        value = _computed(node, [known[operand] for operand in node.operands])
+    return _representable(value, node.dtype, trips)
+
+
+def _computed(node: Node, operands: list[Affine]) -> Affine | None:
+    if node.name in SAME_NUMBER and len(operands) == 1:
+        return operands[0]
+    if node.name in ("add", "subtract"):
+        x, y = operands
+        sign = 1 if node.name == "add" else -1
+        return Affine(x.start + sign * y.start, x.step + sign * y.step)
+    if node.name == "multiply":
+        constant, other = sorted(operands, key=lambda value: value.step != 0)
+        return Affine(0, constant.start).after(other) if constant.step == 0 else None
+    return None
+
+
+def _selected(node: Node, known: Numbers, trips: int) -> Affine | None:
+    """What is selected, if that is the same in all steps."""
+    test, *choices = node.operands
+    margin = _margin(test, known)
+    holds = {margin.at(step) < 0 for step in (0, trips - 1)} if margin else set()
+    return known.get(choices[0 if holds.pop() else 1]) if len(holds) == 1 else None
+
+
+def _entry(stack: NumberStack, index: Affine | None, trips: int) -> Affine | None:
+    """What is read at an index, if it was written there."""
+    if index is None or not all(stack.first <= index.at(i) <= stack.last for i in (0, trips - 1)):
         return None
-    x, y = operands
-    sign = 1 if node.name == "add" else -1
-    value = Affine(x.start + sign * y.start, x.step + sign * y.step)
-    return _representable(value, node.dtype)
+    return stack.value.after(index)
 
 
-def _representable(value: Affine, dtype: str) -> Affine | None:
-    return value if abs(value.start) < COUNTING[dtype] else None
+def _representable(value: Affine | None, dtype: str, trips: int) -> Affine | None:
+    """The number, unless it wraps around in one of the steps."""
+    if value is None:
+        return None
+    return value if all(abs(value.at(i)) < COUNTING[dtype] for i in (0, trips - 1)) else None

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Graph, Node, Region, make
-from tf_memsafe.hlo.op import Fusion
-from tf_memsafe.hlo.order import topological
+from tf_memsafe.hlo.node import Graph, Node, Region
 from tf_memsafe.hlo.rebuild import rebuild, remake
-from tf_memsafe.split.liveness import estimate_peak, inside_peak
+from tf_memsafe.split.liveness import estimate_peak, inside_peak, live_around
+from tf_memsafe.split.steps import with_regions
 
 CutGraph = Callable[[Graph, int], Graph | None]
 """Cuts a graph so that it stays within some bytes, or returns None if there is nothing to cut."""
+
+
+MOST_REMEMBERED = 100
+"""Of how many regions the programs are kept: planning asks for one under several limits."""
 
 
 @dataclass(frozen=True)
@@ -26,32 +30,37 @@ class Inside:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with smaller regions; itself if it is within the limit as it is."""
-        excess = estimate_peak(graph, self.fusing) - self.limit
-        if excess <= 0:
+        if estimate_peak(graph, self.fusing) <= self.limit:
             return graph
-        new: dict[Node, Node] = {}
-        for node in topological(graph.outputs):
-            new[node] = self._smaller(remake(node, new), excess)
+        new = {parameter: parameter for parameter in graph.parameters}
+        for node, around in live_around(graph, self.fusing).items():
+            new[node] = self._smaller(remake(node, new), max(0, self.limit - around))
         return Graph(graph.parameters, tuple(new[output] for output in graph.outputs))
 
-    def _smaller(self, node: Node, excess: int) -> Node:
-        inside = inside_peak(node, self.fusing)
-        if node.op.fusion is not Fusion.CALL or not node.regions or inside <= 0:
+    def _smaller(self, node: Node, room: int) -> Node:
+        """The node with regions that need no more than the room that is left for them."""
+        if inside_peak(node, self.fusing) <= room:
             return node
-        room = max(0, inside - excess)
         regions = tuple(self._cut_region(region, room) for region in node.regions)
-        return make(node.op, node.operands, node.type, node.attributes, regions, node.source)
+        return with_regions(node, regions)
 
     def _cut_region(self, region: Region, room: int) -> Region:
-        """The region as a program of its own: what it is given is there whole, and not counted."""
-        stand_ins = build.region_parameters([c.tensor for c in region.captures])
-        captured = dict(zip(region.captures, stand_ins, strict=True))
-        parameters = (*region.parameters, *stand_ins)
-        results = rebuild(region.results, {p: p for p in region.parameters} | captured)
-        given = sum(parameter.type.bytes for parameter in parameters)
-        cut = self.cut(Graph(parameters, tuple(results)), room + given)
+        """The region, cut as a program of its own: what it is given is there whole, not counted."""
+        program = _program(region)
+        given = sum(parameter.type.bytes for parameter in program.parameters)
+        cut = self.cut(program, room + given)
         if cut is None:
             return region
-        back = {stand_in: capture for capture, stand_in in captured.items()}
-        results = rebuild(cut.outputs, {p: p for p in region.parameters} | back)
+        outside = (*region.parameters, *region.captures)
+        results = rebuild(cut.outputs, dict(zip(program.parameters, outside, strict=True)))
         return Region(region.parameters, tuple(results), region.captures)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _program(region: Region) -> Graph:
+    """A region as a program of its own; the same one each time, so that its plans are known."""
+    stand_ins = build.region_parameters([capture.tensor for capture in region.captures])
+    known = {parameter: parameter for parameter in region.parameters}
+    known |= zip(region.captures, stand_ins, strict=True)
+    results = rebuild(region.results, known)
+    return Graph((*region.parameters, *stand_ins), tuple(results))

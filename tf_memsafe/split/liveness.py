@@ -5,7 +5,7 @@ The estimate ranks plans and picks chunk sizes; XLA's buffer assignment has the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Fusion
@@ -45,18 +45,31 @@ def _total(results: Sequence[Node]) -> int:
     return inside + sum(node.type.bytes for node in nodes)
 
 
+def live_around(graph: Graph, fusing: bool = True) -> dict[Node, int]:
+    """Bytes that are live while each node runs, but for what its regions need inside."""
+    arguments = sum(parameter.type.bytes for parameter in graph.parameters)
+    live = _live(graph.outputs, graph.parameters, fusing)
+    return {node: arguments + around for node, around in live}
+
+
 def _peak(results: Sequence[Node], known: Collection[Node], fusing: bool) -> int:
+    live = _live(results, known, fusing)
+    return max((around + inside_peak(node, fusing) for node, around in live), default=0)
+
+
+def _live(
+    results: Sequence[Node], known: Collection[Node], fusing: bool
+) -> Iterator[tuple[Node, int]]:
     nodes = topological(results, known)
     used_by = users(nodes)
     stored = {node for node in nodes if is_stored(node, used_by[node], results, fusing)}
     held = {node: node.type.bytes for node in stored} | _begun_by_loops(nodes)
     freed = _freed_after(nodes, used_by, stored, held, results)
-    live = peak = 0
+    live = 0
     for node in nodes:
         live += held.get(node, 0)
-        peak = max(peak, live + inside_peak(node, fusing))
+        yield node, live
         live -= sum(held[dead] for dead in freed.get(node, ()))
-    return peak
 
 
 def _begun_by_loops(nodes: Sequence[Node]) -> dict[Node, int]:

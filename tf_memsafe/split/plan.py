@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import Cut, Fusion
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.arrange import LoopPlan
+from tf_memsafe.split.checkpoint import Checkpoint
 from tf_memsafe.split.choose import choose_cuts, resolve
 from tf_memsafe.split.cuts import axis_sizes, operand_cuts
 from tf_memsafe.split.demand import Demand
@@ -48,13 +50,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class SplitGraph:
-    """A graph with its loops written in, each with the steps that one chunk covers."""
+    """A graph with its loops written in, each with the steps that one chunk covers.
+
+    checkpoints: what of the user's loops is computed again instead of being kept.
+    """
 
     plan: Plan
     chunks: tuple[int, ...]
     graph: Graph
     estimate: int
     inner: tuple[tuple[LoopPlan, int], ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
 
     @property
     def loops(self) -> tuple[tuple[LoopPlan, int], ...]:
@@ -145,25 +151,51 @@ def uncut(graph: Graph, fusing: bool = True) -> SplitGraph:
 def write_plan(plan: Plan, target: Target) -> SplitGraph:
     """The plan with the first of its `chunk_sizes` whose estimate is within the target's limit.
 
-    The last of them, if none is. (They are bisected: a larger limit never gives smaller chunks.)
+    The last of them, if none is.
     """
     used_by = users(topological(plan.graph.outputs))
-    sizes = chunk_sizes(plan.loops, used_by, target.device)
+    return write_first(plan, chunk_sizes(plan.loops, used_by, target.device), target)
+
+
+def write_first(plan: Plan, sizes: Sequence[Sequence[int]], target: Target) -> SplitGraph:
+    """The plan with the first of the chunk sizes that is within the limit, else with the last.
+
+    Every size is taken to need less than the one before.
+    """
     split = with_chunks(plan, sizes[0], target.fusing)
     if split.estimate <= target.limit or len(sizes) == 1:
         return split
+    too_large, fitting = _Tried(0, split), len(sizes) - 1
     split = with_chunks(plan, sizes[-1], target.fusing)
     if split.estimate > target.limit:
         return split
-    too_large, fitting = 0, len(sizes) - 1
-    while fitting - too_large > 1:
-        middle = (too_large + fitting) // 2
-        candidate = with_chunks(plan, sizes[middle], target.fusing)
-        if candidate.estimate <= target.limit:
-            split, fitting = candidate, middle
+    fits = _Tried(fitting, split)
+    while fits.place - too_large.place > 1:
+        place = _between(too_large, fits, sizes, target.limit)
+        tried = _Tried(place, with_chunks(plan, sizes[place], target.fusing))
+        if tried.split.estimate <= target.limit:
+            fits = tried
         else:
-            too_large = middle
-    return split
+            too_large = tried
+    return fits.split
+
+
+class _Tried(NamedTuple):
+    place: int
+    split: SplitGraph
+
+
+def _between(too_large: _Tried, fits: _Tried, sizes: Sequence[Sequence[int]], limit: int) -> int:
+    """The place of the first of the chunk sizes between two that is likely to be within the limit.
+
+    A peak is the largest of sums that grow evenly with the chunk; so it is at most what lies on the
+    line between two of them.
+    """
+    share = (limit - fits.split.estimate) / (too_large.split.estimate - fits.split.estimate)
+    least, most = max(fits.split.chunks), max(too_large.split.chunks)
+    wanted = least + share * (most - least)
+    between = range(too_large.place + 1, fits.place)
+    return next((place for place in between if max(sizes[place]) <= wanted), between[-1])
 
 
 def with_chunks(plan: Plan, chunks: Sequence[int], fusing: bool = True) -> SplitGraph:

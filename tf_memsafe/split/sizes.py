@@ -50,7 +50,6 @@ def chunk_sizes(
 def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     """Steps whose largest stored tensor takes about the device's `chunk_bytes`.
 
-    Up to twice that if what the loop sums is larger: adding to it would take longer than the rest.
     Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
     the ten nearest of 200,000 points to 2,000 queries, chunks of 8 MB would read all points, or
     merge the ten nearest so far, 200 times.
@@ -58,8 +57,7 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
     sizes = [node.type.bytes for node in stored or loop.streamed]
     largest, total = max(sizes, default=0), sum(sizes)
-    summed = sum(node.type.bytes for node, way in loop.sinks.items() if way.contraction is not None)
-    wanted = min(max(summed, device.chunk_bytes), 2 * device.chunk_bytes)
+    wanted = device.chunk_bytes
     units = read_whole(loop, device) + merging(loop)
     if units * largest > UNCACHED * device.chunk_bytes * total:
         wanted = HARDLY * units

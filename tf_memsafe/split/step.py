@@ -142,8 +142,7 @@ class Step:
             start = build.chunk_start(self._chunk, cut)
             return tuple(way.contraction.combine(self._on_chunk[sink], values, chunk, start))
         assert way.cut is not None
-        starts = self._starts(len(axis_sizes(sink)), way.cut)
         return tuple(
-            build.dynamic_update_slice(whole, part, starts)
+            build.dynamic_update_slice(whole, part, self._starts(whole.tensor.rank, way.cut))
             for whole, part in zip(values, chunk, strict=True)
         )

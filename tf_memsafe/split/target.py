@@ -25,9 +25,10 @@ class Device:
     launch: int
 
 
-CPU = Device(chunk_bytes=8_000_000, cache_bytes=8_000_000, product_speedup=8, launch=50_000)
-"""A few cores: chunks of 4 to 16 MB run as fast as one pass or faster (DESIGN section 2). A flop of
-a fused loop is the unit; `launch`, for XLA's thread pool to start and join a kernel, is a guess."""
+CPU = Device(chunk_bytes=16_000_000, cache_bytes=8_000_000, product_speedup=8, launch=50_000)
+"""A few cores: chunks of 4 to 16 MB run as fast as one pass or faster (DESIGN section 2), attention
+in the largest of them (benchmarks/split_cost.py). A flop of a fused loop is the unit; `launch`, for
+XLA's thread pool to start and join a kernel, is a guess."""
 
 GPU = Device(chunk_bytes=64_000_000, cache_bytes=32_000_000, product_speedup=16, launch=5_000_000)
 """A data centre's GPU, by its data sheet and not by measurement: tens of MB of cache, and a kernel
