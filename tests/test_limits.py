@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_memsafe import limits
-from tf_memsafe.limits import current_limit, format_bytes, override, parse_limit, set_global
+from tf_memsafe.limits import (
+    NO_LIMIT,
+    Limit,
+    checked_limit,
+    current_limit,
+    format_bytes,
+    in_force,
+    override,
+    parse_limit,
+    set_global,
+)
 
 UNITS = {
     "B": 1,
@@ -31,7 +41,7 @@ UNITS = {
 @pytest.fixture(autouse=True)
 def process_limit() -> Iterator[None]:
     """Puts the process's own limit back after each test."""
-    before = current_limit()
+    before = in_force()
     yield
     set_global(before)
 
@@ -122,34 +132,50 @@ def test_formatted_bytes_are_a_size_within_half_a_percent(count: int) -> None:
 
 
 def test_there_is_no_limit_until_one_is_set() -> None:
-    set_global(None)
+    set_global(NO_LIMIT)
     assert current_limit() is None
-    set_global(10)
+    set_global(Limit(10))
     assert current_limit() == 10
 
 
 def test_overrides_nest() -> None:
-    set_global(10)
-    with override(5):
+    set_global(Limit(10))
+    with override(Limit(5)):
         assert current_limit() == 5
-        with override(None):
+        with override(NO_LIMIT):
             assert current_limit() is None
         assert current_limit() == 5
     assert current_limit() == 10
 
 
 def test_an_override_ends_with_an_exception() -> None:
-    set_global(10)
-    with pytest.raises(KeyError), override(5):
+    set_global(Limit(10))
+    with pytest.raises(KeyError), override(Limit(5)):
         raise KeyError
     assert current_limit() == 10
 
 
 def test_an_override_is_local_and_the_process_limit_is_not() -> None:
     seen: list[int | None] = []
-    set_global(10)
-    with override(5):
+    set_global(Limit(10))
+    with override(Limit(5)):
         thread = threading.Thread(target=lambda: seen.append(current_limit()))
         thread.start()
         thread.join()
     assert seen == [10]
+
+
+# --- scopes ---
+
+
+def test_a_limit_is_for_all_functions_unless_it_is_said() -> None:
+    assert checked_limit("1kB") == Limit(1000, "all")
+    assert checked_limit("1kB", "jit") == Limit(1000, "jit")
+    with override(Limit(5, "jit")):
+        assert in_force().scope == "jit"
+
+
+@pytest.mark.parametrize("scope", ["", "ALL", None, 1, "xla"])
+def test_other_scopes_are_refused(scope: object) -> None:
+    with pytest.raises(ValueError, match="is not a scope; give one of 'all', 'jit'"):
+        checked_limit("1kB", scope)

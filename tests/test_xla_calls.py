@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.programs import compiled
 from tf_memsafe import xla
+from tf_memsafe.hlo.reader import variable_updates
 from tf_memsafe.xla import ConcreteFunction
 
 ORIGINAL = ConcreteFunction._call_flat
@@ -69,7 +70,7 @@ def test_variable_updates_are_extra_outputs() -> None:
         return x * 2
 
     concrete = compiled(function).get_concrete_function(tf.TensorSpec([2]))
-    updates = xla.variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])]))
+    updates = variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])]))
     handles = {id(count.handle): "count", id(other.handle): "other"}
     captured = [handles[id(tensor)] for tensor in concrete.captured_inputs]
     assert sorted(updates) == [1, 2]
@@ -79,12 +80,12 @@ def test_variable_updates_are_extra_outputs() -> None:
 def test_an_update_without_results_is_the_only_output() -> None:
     count = tf.Variable(0.0)
     concrete = compiled(lambda: [count.assign_add(1.0), None][1]).get_concrete_function()
-    assert xla.variable_updates(xla.hlo_module(concrete, [])) == {0: 0}
+    assert variable_updates(xla.hlo_module(concrete, [])) == {0: 0}
 
 
 def test_no_updates() -> None:
     concrete = compiled(tf.square).get_concrete_function(tf.TensorSpec([2]))
-    assert xla.variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])])) == {}
+    assert variable_updates(xla.hlo_module(concrete, [tf.TensorSpec([2])])) == {}
 
 
 # --- calls ---

@@ -10,7 +10,7 @@ from typing import Any
 from tf_memsafe.hlo.node import Source
 from tf_memsafe.hlo.op import UnsupportedOpError
 from tf_memsafe.hlo.reader import read_type
-from tf_memsafe.hlo.types import TensorType, Type
+from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class HeapEvent:
-    """A step of XLA's memory timeline: `instruction` takes (or frees, if negative) bytes."""
+    """A step of XLA's memory timeline: what `instruction` made takes (or frees, if < 0) bytes."""
 
     instruction: str
     bytes: int
@@ -45,7 +45,7 @@ class Instruction:
 
     def tensor(self, count: int) -> TensorType | None:
         """Its result, or that of its results, that takes `count` bytes."""
-        results = getattr(self.type, "elements", (self.type,))
+        results = self.type.elements if isinstance(self.type, TupleType) else (self.type,)
         return next((each for each in results if each and each.bytes == count), None)
 
 
@@ -90,19 +90,25 @@ def read_buffers(optimized: Any) -> BufferAssignment:
 
 
 def _events(trace: Any, sizes: Mapping[int, int]) -> Iterator[HeapEvent]:
-    """What is taken and freed; a buffer that others share is freed with the last of them."""
+    """What is taken and freed; a buffer that others share is freed with the last of them.
+
+    A result that is written over an operand shares its buffer, which may be freed right before.
+    """
     owners: dict[int, int] = {}
+    makers: dict[int, str] = {}
     sharers = Counter[int]()
     for event in trace.events:
-        if event.kind == event.SHARE_WITH:
+        if event.kind == event.ALLOC:
+            owners[event.buffer_id] = event.buffer_id
+            makers[event.buffer_id] = event.instruction_name
+        elif event.kind == event.SHARE_WITH:
             owners[event.buffer_id] = owners[event.share_with_canonical_id]
-        owner = owners.setdefault(event.buffer_id, event.buffer_id)
+        owner = owners[event.buffer_id]
+        taken = sharers[owner]
         sharers[owner] += -1 if event.kind == event.FREE else 1
-        size = sizes.get(owner, 0)
-        if size and event.kind == event.ALLOC:
-            yield HeapEvent(event.instruction_name, size)
-        elif size and event.kind == event.FREE and not sharers[owner]:
-            yield HeapEvent(event.instruction_name, -size)
+        change = bool(sharers[owner]) - bool(taken)
+        if change and sizes.get(owner):
+            yield HeapEvent(makers[owner], change * sizes[owner])
 
 
 def _instructions(module: Any, names: set[str]) -> Iterator[tuple[str, Instruction]]:

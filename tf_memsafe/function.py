@@ -10,12 +10,17 @@ from typing import Any
 import tensorflow as tf
 
 from tf_memsafe import xla
+from tf_memsafe.bound import executor_bytes
 from tf_memsafe.errors import MemoryLimitError, warn_once
 from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.gradient import Backward, Values, is_differentiable
 from tf_memsafe.proof import Proof, prove
-from tf_memsafe.report import limit_message
+from tf_memsafe.reasons import not_compiled
+from tf_memsafe.report import limit_message, record
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
+
+
+NO_GRADIENT = "it draws random numbers, which its gradient cannot draw again"
 
 
 class LimitedFunction:
@@ -69,7 +74,7 @@ class LimitedFunction:
         if proof is None:
             return True
         if proof.problem is not None and not proof.fits:
-            self.leave(proof.problem)
+            leave(self.function, proof.problem)
             return True
         if not proof.fits:
             message = limit_message(proof, self.function)
@@ -89,10 +94,23 @@ class LimitedFunction:
             return self.runs_as_written
         if proof.has_effects:
             if not proof.fits_as_written:
-                self.leave("it draws random numbers, which its gradient cannot draw again")
+                leave(self.function, NO_GRADIENT)
             return True
-        kept = _tensor_bytes(self.function.graph)
+        kept = executor_bytes(self.function.graph)
         return kept is not None and kept + proof.before.peak <= self.limit
+
+    def runs_as_written_for(self, watched: bool) -> bool:
+        """The same for a call; `watched` says whether a tape records it.
+
+        Of a call that is being traced TensorFlow may build the gradient at any time.
+        """
+        if watched or not (tf.executing_eagerly() or self._has_effects):
+            return self.gradient_runs_as_written
+        return self.runs_as_written
+
+    @property
+    def _has_effects(self) -> bool:
+        return self.proof is not None and self.proof.has_effects
 
     @cached_property
     def proof(self) -> Proof | None:
@@ -101,36 +119,32 @@ class LimitedFunction:
             try:
                 proof = prove(self.function, self.specs, self.limit, self.optimizers, True)
             except XlaCompileError as error:
-                self.leave(str(error))
+                leave(self.function, not_compiled(error, self.function.graph))
                 return None
+            record(proof, self.function)
             for failure in proof.failures:
-                self._warn(f"drops a program that it wrote for {self._name}: {failure}")
+                name = xla.name_of(self.function)
+                message = f"tf_memsafe drops a program that it wrote for {name}: {failure}"
+                warn_once(message, self.function.graph)
             return proof
-
-    def leave(self, reason: str) -> None:
-        """Warns that calls go to the user's function untouched, and why."""
-        self._warn(f"leaves {self._name} as it is: {reason}")
-
-    def _warn(self, message: str) -> None:
-        warn_once(f"tf_memsafe {message}", self.function.graph)
-
-    @property
-    def _name(self) -> str:
-        return xla.name_of(self.function)
 
     # --- calls ---
 
     def __call__(self, values: Values, watched: bool) -> list[tf.Tensor]:
         """The function's flat results; `watched` says whether a tape records the call."""
-        if not watched:
+        if watched:
+            # Traced now, as by TensorFlow: where a gradient is asked for, recording may be stopped.
+            _ = self._backward
+        elif tf.executing_eagerly():
             return self._run(values)
-        # Traced here, as by TensorFlow: where a gradient is asked for, recording may be stopped.
-        backward = self._backward
 
         @tf.custom_gradient
         def run(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
-            return self._run(inputs), lambda *upstream: self._gradients(backward, inputs, upstream)
+            return self._run(inputs), lambda *upstream: self._gradients(inputs, upstream)
 
+        if not tf.executing_eagerly():
+            # Gradients of branches and loops know tensors of their own graph alone.
+            values = [tf.identity(value) for value in values]
         return list(tf.nest.flatten(run(*values)))
 
     def _run(self, values: Values) -> list[tf.Tensor]:
@@ -186,9 +200,11 @@ class LimitedFunction:
 
     # --- gradients ---
 
-    def _gradients(
-        self, backward: Backward, inputs: Values, upstream: Values
-    ) -> list[tf.Tensor | None]:
+    def _gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
+        if self._has_effects:
+            name = xla.name_of(self.function)
+            raise ValueError(f"{name}: {NO_GRADIENT}; open the tape inside the function")
+        backward = self._backward
         results = zip(self.result_specs, upstream, strict=True)
         known = [tf.convert_to_tensor(g) for result, g in results if is_differentiable(result)]
         found = iter(backward(inputs, known))
@@ -206,12 +222,6 @@ class LimitedFunction:
         return LimitedFunction(function, specs, self.limit, self.optimizers, assigns=False)
 
 
-def _tensor_bytes(graph: tf.Graph) -> int | None:
-    """Bytes of all tensors of a traced graph together; None if a shape is not known."""
-    total = 0
-    for operation in graph.get_operations():
-        for tensor in operation.outputs:
-            if not tensor.shape.is_fully_defined():
-                return None
-            total += tensor.shape.num_elements() * max(1, tensor.dtype.size)
-    return total
+def leave(function: ConcreteFunction, reason: str) -> None:
+    """Warns that calls go to the user's function untouched, and why."""
+    warn_once(f"tf_memsafe leaves {xla.name_of(function)} as it is: {reason}", function.graph)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Integral
+from typing import NamedTuple
 
 from tf_memsafe.machine import free_memory
 
@@ -24,11 +25,36 @@ _UNITS |= {f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)}
 _UNITS |= {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)}
 
 
+SCOPES = ("all", "jit")
+"""What a limit holds for: every tf.function, or those with `jit_compile=True` alone."""
+
+
+class Limit(NamedTuple):
+    """Bytes that a function may need at once, None for any; `scope` is one of SCOPES."""
+
+    bytes: int | None
+    scope: str = SCOPES[0]
+
+
+NO_LIMIT = Limit(None)
+
+
 class _Process:
-    limit: int | None = None
+    limit: Limit = NO_LIMIT
 
 
-_override: ContextVar[int | None] = ContextVar("tf_memsafe_memory_limit")  # unset: no override
+_override: ContextVar[Limit | None] = ContextVar("tf_memsafe_memory_limit", default=None)
+
+
+def checked_limit(limit: object, scope: object = SCOPES[0]) -> Limit:
+    """A limit as `parse_limit` takes it, for one of SCOPES.
+
+    Raises:
+        ValueError: for what is not a limit, or not a scope; it shows the accepted ones.
+    """
+    if scope not in SCOPES:
+        raise ValueError(f"{scope!r} is not a scope; give one of {', '.join(map(repr, SCOPES))}")
+    return Limit(parse_limit(limit), str(scope))
 
 
 def parse_limit(value: object) -> int | None:
@@ -63,31 +89,34 @@ def format_bytes(count: int) -> str:
     return f"{size:.2f} {unit}"
 
 
+def in_force() -> Limit:
+    """The limit that holds here: the innermost `override`, else the process's own."""
+    limit = _override.get()
+    return _Process.limit if limit is None else limit
+
+
 def current_limit() -> int | None:
-    """The limit in force here, in bytes: the innermost `override`, else the process's own."""
-    try:
-        return _override.get()
-    except LookupError:
-        return _Process.limit
+    """The bytes of the limit in force here; None if there is none."""
+    return in_force().bytes
 
 
 def process_limit() -> int | None:
     """The process's own limit, in bytes."""
-    return _Process.limit
+    return _Process.limit.bytes
 
 
-def set_global(limit: int | None) -> None:
-    """Sets the limit of the whole process, in bytes; None removes it."""
+def set_global(limit: Limit) -> None:
+    """Sets the limit of the whole process; NO_LIMIT removes it."""
     _Process.limit = limit
 
 
 @contextmanager
-def override(limit: int | None) -> Iterator[None]:
-    """Puts a limit (in bytes; None for no limit) in force inside the block, in this context only.
+def override(limit: Limit) -> Iterator[None]:
+    """Puts a limit, or NO_LIMIT, in force inside the block, in this context only.
 
     Other threads and other asyncio tasks keep theirs. Blocks nest; the innermost holds.
 
-    Example: `with override(8_000_000_000): ...`
+    Example: `with override(Limit(8_000_000_000)): ...`
     """
     token = _override.set(limit)
     try:

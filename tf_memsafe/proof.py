@@ -21,7 +21,7 @@ from tf_memsafe.hlo.large_constants import lift_large_constants
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.op import UnsupportedOpError
 from tf_memsafe.hlo.order import topological
-from tf_memsafe.hlo.reader import read
+from tf_memsafe.hlo.reader import read, variable_updates
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.rewrite.canonical import CANONICAL
@@ -124,14 +124,25 @@ def prove(
         return replace(proof, before=xla.measure(function, specs))
     rewritten = rewrite(graph, optimizers)
     last = partial(finish, enabled=optimizers, device=xla.device_type())
+    compiled = xla.must_compile(function)
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
-        return _improve(replace(proof, before=BufferAssignment.estimated(bound)), rewritten, last)
+        proof = replace(proof, before=BufferAssignment.estimated(bound))
+        return _improve(proof, rewritten, last) if compiled else proof
     uncut = checkpoint_loops(rewritten.graph, limit).graph
     if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=xla.measure(function, specs))
-    return (_improve if proof.fits_as_written else _search)(proof, rewritten, last)
+    if not proof.fits_as_written:
+        return _search(proof, rewritten, last)
+    proof = _improve(proof, rewritten, last)
+    return proof if compiled or proof.executable else _compiled(proof)
+
+
+def _compiled(proof: Proof) -> Proof:
+    """The proof with the program as it was read: without XLA the function may need more."""
+    assert proof.graph is not None
+    return replace(proof, executable=compile_graph(proof.graph, proof.constants))
 
 
 def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
@@ -140,7 +151,7 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
     graph = simplify(read(module))
     verify(graph)
     graph, constants = lift_large_constants(graph)
-    updates = tuple(xla.variable_updates(module).items())
+    updates = tuple(variable_updates(module).items())
     unknown = BufferAssignment.estimated(0)
     if len(graph.outputs) != len(xla.result_specs(function)) + len(updates):
         return Proof(limit, unknown, problem="it has results that are not returned or assigned")

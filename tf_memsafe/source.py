@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tf_memsafe import xla
-from tf_memsafe.hlo.node import Node
+from tf_memsafe.hlo.node import Source
 
 _PACKAGE = Path(__file__).parent
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -44,18 +44,23 @@ class SourceLine:
         return f"{self.file}:{self.line}"
 
 
-def locate(graph: tf.Graph, node: Node) -> SourceLine | None:
-    """The user's line that made a node: the innermost frame outside installed packages."""
-    if node.source is None:
+def locate(graph: tf.Graph, source: Source | None) -> SourceLine | None:
+    """The user's line that made a node of this source: the innermost frame outside of packages."""
+    if source is None or not source.op_name:
         return None
-    operation = xla.find_operation(graph, node.source.op_name)
-    return _line(operation, node.source.op_type) if operation is not None else None
+    operation = xla.find_operation(graph, source.op_name)
+    return _line(operation, source.op_type) if operation is not None else None
 
 
 def first_line(graph: tf.Graph) -> SourceLine | None:
     """The user's line that made the first operation of a traced function: where it is written."""
     operations = (o for o in graph.get_operations() if o.type != "Placeholder")
-    return next(filter(None, (_line(o, o.type) for o in operations)), None)
+    return next(filter(None, map(line_of, operations)), None)
+
+
+def line_of(operation: tf.Operation) -> SourceLine | None:
+    """The user's line that made an operation."""
+    return _line(operation, operation.type)
 
 
 def _line(operation: tf.Operation, op_type: str) -> SourceLine | None:

@@ -9,7 +9,9 @@ StableHLO text (`XlaCallModule`), and the method that every call of a tf.functio
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +23,7 @@ try:
     from tensorflow.compiler.tf2xla.python import xla as tf_xla
     from tensorflow.compiler.xla.service import hlo_pb2
     from tensorflow.python.eager import context, forwardprop_util, record
-    from tensorflow.python.eager.polymorphic_function import concrete_function
+    from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
     from tensorflow.python.ops import gradients_util, resource_variable_ops
     from tensorflow.python.util import nest
 except ImportError as error:
@@ -39,7 +41,15 @@ COMPILE_ATTRIBUTE = "_XlaMustCompile"
 
 
 class XlaCompileError(Exception):
-    """XLA cannot compile this function; the message says why."""
+    """XLA cannot compile this function; the message says why.
+
+    node: the name of the operation that XLA has no kernel for, if it is about one.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        names = re.findall(r"{{node ([^}]+)}}", message)
+        self.node: str | None = names[-1] if names else None
 
 
 def name_of(function: ConcreteFunction) -> str:
@@ -90,18 +100,32 @@ def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: st
     _check_specs(function, specs)
     try:
         return context.context().get_compiler_ir(
-            _device(), None, function.name, list(specs), function.captured_inputs, stage
+            device(), None, function.name, list(specs), function.captured_inputs, stage
         )
     except (ValueError, tf.errors.OpError) as error:
         raise XlaCompileError(f"XLA cannot compile it: {error}") from error
 
 
+def is_compiled_around() -> bool:
+    """Whether what is traced now is part of a function with `jit_compile=True`.
+
+    The graph's own XLA context does not tell: a call enters one for what it calls.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        of_tensorflow = frame.f_code.co_filename == polymorphic_function.__file__
+        if of_tensorflow and frame.f_locals.get("compile_with_xla"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def device_type() -> str:
     """The kind of device that what is compiled now will run on, as TensorFlow names it."""
-    return str(tf.DeviceSpec.from_string(_device()).device_type)
+    return str(tf.DeviceSpec.from_string(device()).device_type)
 
 
-def _device() -> str:
+def device() -> str:
     """The name of the device that functions run on where they are called now."""
     with tf.init_scope():
         return str(tf.constant(0.0).device)
@@ -154,14 +178,6 @@ def call_flat(
 ) -> Any:
     """Calls a concrete function as TensorFlow itself does, hook or no hook."""
     return _original_call_flat(function, list(inputs), list(captures))
-
-
-def variable_updates(module: Any) -> dict[int, int]:
-    """Which parameter (a variable's value) each extra output of an HloModuleProto replaces."""
-    return {
-        entry.output_shape_index[0] if entry.output_shape_index else 0: entry.parameter_number
-        for entry in module.input_output_alias.entries
-    }
 
 
 def is_watched(tensors: Sequence[tf.Tensor], function: ConcreteFunction) -> bool:
@@ -237,7 +253,7 @@ def _find_inside(graph: tf.Graph, path: str) -> tf.Operation | None:
     callers = sorted(operations, key=lambda operation: not path.startswith(f"{operation.name}/"))
     for operation in callers:
         paths = dict.fromkeys((path.removeprefix(f"{operation.name}/"), path))
-        for called in _called_graphs(operation):
+        for called in called_graphs(operation):
             found = next(filter(None, (_find_inside(called, inner) for inner in paths)), None)
             if found is not None:
                 return found
@@ -251,7 +267,8 @@ def _operation(graph: tf.Graph, name: str) -> tf.Operation | None:
         return None
 
 
-def _called_graphs(operation: tf.Operation) -> list[tf.Graph]:
+def called_graphs(operation: tf.Operation) -> list[tf.Graph]:
+    """The bodies that an operation runs: of a call, a loop, a branch."""
     attributes = operation.node_def.attr.values()
     names = [f.name for a in attributes for f in (a.func, *a.list.func) if f.name]
     functions = [operation.graph._get_function(name) for name in names]

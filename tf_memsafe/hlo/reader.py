@@ -173,6 +173,14 @@ class _Reader:
         return _unflatten(value, iter(build.results(node)))
 
 
+def variable_updates(module: Any) -> dict[int, int]:
+    """Which parameter (a variable's value) each extra output of an HloModuleProto replaces."""
+    return {
+        entry.output_shape_index[0] if entry.output_shape_index else 0: entry.parameter_number
+        for entry in module.input_output_alias.entries
+    }
+
+
 def read_type(shape: Any) -> Type:
     """The type that a ShapeProto (xla/xla_data.proto) stands for."""
     name = _primitive(shape)

@@ -10,7 +10,8 @@ from tf_memsafe.rewrite.pipeline import NAMES
 
 _enabled = dict.fromkeys(NAMES, True)
 
-_override: ContextVar[Mapping[str, bool]] = ContextVar("tf_memsafe_optimizer_options")
+_NONE: Mapping[str, bool] = {}
+_override: ContextVar[Mapping[str, bool]] = ContextVar("tf_memsafe_optimizer_options", default=_NONE)
 
 
 def set_optimizer_options(options: Mapping[str, bool]) -> None:
@@ -30,7 +31,13 @@ def set_optimizer_options(options: Mapping[str, bool]) -> None:
 
 def get_optimizer_options() -> dict[str, bool]:
     """Whether each optimizer is on here, in the order in which they are applied."""
-    return {**_enabled, **_override.get({})}
+    return {**_enabled, **_override.get()}
+
+
+def options_key() -> tuple[bool, ...]:
+    """The values of `get_optimizer_options`: at each call of a function, so it has to be quick."""
+    options = _override.get()
+    return tuple((get_optimizer_options() if options else _enabled).values())
 
 
 def checked_options(options: object) -> dict[str, bool]:
