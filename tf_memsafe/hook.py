@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import update_wrapper
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from tf_memsafe import limits, xla
 from tf_memsafe.bound import executor_bytes
+from tf_memsafe.errors import warn_once
 from tf_memsafe.function import LimitedFunction, leave
 from tf_memsafe.limits import Limit
 from tf_memsafe.reasons import open_shapes, other_device
-from tf_memsafe.rewrite.options import (
-    checked_options,
-    get_optimizer_options,
-    options_key,
-    override_options,
-)
+from tf_memsafe.rewrite.options import get_optimizer_options, options_key
 from tf_memsafe.self_check import self_check
 from tf_memsafe.xla import ConcreteFunction
 
 _lock = threading.RLock()
 _LIMITED = "_tf_memsafe"
 """The attribute of a concrete function that holds its limited functions: they die with it."""
+
+
+MOST_KNOWN = 32
+"""For how many shapes, limits and optimizers a function's programs are kept."""
 
 
 class _Hook:
@@ -74,69 +73,13 @@ def memory_limit(limit: object, scope: str = "all") -> Iterator[None]:
 
     Example: `with tf_memsafe.memory_limit("500MB"): values, indices = knn(queries, points)`
     """
-    with _installed(), limits.override(limits.checked_limit(limit, scope)):
+    with installed(), limits.override(limits.checked_limit(limit, scope)):
         yield
 
 
-def function(
-    python_function: Callable[..., Any] | None = None,
-    *,
-    memory_limit: object = None,
-    optimizer_options: Mapping[str, bool] | None = None,
-    **tf_function_kwargs: Any,
-) -> Any:
-    """`tf.function(jit_compile=True)` with a memory limit of its own, for this function alone.
-
-    memory_limit: as in `set_memory_limit`; None for the limit in force at each call.
-    optimizer_options: as in `set_optimizer_options`; optimizers that are left out are on or off as
-    for all functions. The other arguments are tf.function's.
-
-    Raises:
-        ValueError: for what is not a limit, or not an optimizer.
-
-    Example:
-        @tf_memsafe.function(memory_limit="1GB", optimizer_options={"distance": False})
-        def kernel_times_vector(x, v): ...
-    """
-    parsed, switched = limits.parse_limit(memory_limit), checked_options(optimizer_options)
-
-    def decorate(wrapped: Callable[..., Any]) -> LimitedCallable:
-        options = {"jit_compile": True, **tf_function_kwargs}
-        return LimitedCallable(tf.function(wrapped, **options), parsed, switched)
-
-    return decorate if python_function is None else decorate(python_function)
-
-
-class LimitedCallable:
-    """A tf.function with a limit and optimizers of its own; other attributes are the function's."""
-
-    def __init__(self, tf_function: Any, limit: int | None, options: Mapping[str, bool]) -> None:
-        self.tf_function = tf_function
-        self.memory_limit = limit
-        self.optimizer_options = options
-        update_wrapper(self, tf_function.python_function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with ExitStack() as stack:
-            if self.optimizer_options:
-                stack.enter_context(override_options(self.optimizer_options))
-            if self.memory_limit is not None:
-                stack.enter_context(_installed())
-                stack.enter_context(limits.override(limits.Limit(self.memory_limit)))
-            return self.tf_function(*args, **kwargs)
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        bound = self.tf_function.__get__(instance, owner)
-        return LimitedCallable(bound, self.memory_limit, self.optimizer_options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tf_function, name)
-
-
 @contextmanager
-def _installed() -> Iterator[None]:
+def installed() -> Iterator[None]:
+    """Every call goes through the hook in the block."""
     with _lock:
         _install()
     try:
@@ -170,7 +113,7 @@ def _call(
     watched = xla.is_watched(inputs, function)
     if watched and xla.has_tangents(inputs):
         if not limited.runs_as_written:
-            leave(function, "a tf.autodiff.ForwardAccumulator watches it")
+            leave(function, "a tf.autodiff.ForwardAccumulator watches it; open that inside of it")
         return xla.call_flat(function, tensor_inputs, captured_inputs)
     if limited.runs_as_written_for(watched):
         return xla.call_flat(function, tensor_inputs, captured_inputs)
@@ -220,11 +163,26 @@ class _Known:
         """None if the function is left alone."""
         shapes = [tuple(a.shape) for a in arguments] if self._has_open_shapes else ()
         key = (limit, options_key(), *shapes)
-        if key not in self._found:
+        try:
+            return self._found[key]
+        except KeyError:
             with _lock:
                 if key not in self._found:
+                    self._make_room(function)
                     self._found[key] = _limit(function, arguments, limit)
-        return self._found[key]
+                return self._found[key]
+
+    def _make_room(self, function: ConcreteFunction) -> None:
+        """Forgets what has been known for longest, if too much is."""
+        if len(self._found) < MOST_KNOWN:
+            return
+        del self._found[next(iter(self._found))]
+        name = xla.name_of(function)
+        warn_once(
+            f"tf_memsafe has planned {name} for more than {MOST_KNOWN} shapes, and compiles it for "
+            "each: pad its arguments to a few sizes",
+            function.graph,
+        )
 
 
 def _limit(

@@ -1,0 +1,158 @@
+"""GPflow's models under a limit, trained by GPflow's own optimizers, written as its users do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+import tf_memsafe
+from tf_memsafe.executable import Executable
+
+Runs = list[Executable]
+
+ROWS, INDUCING = 3_000, 30
+LIMIT = 1_800_000
+"""Bytes: K(Z, X) alone takes 720 kB, and each value and gradient needs several like it."""
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(ROWS, 3))
+Y = np.sin(X[:, :1]) + 0.1 * RANDOM.normal(size=(ROWS, 1))
+NEW = RANDOM.normal(size=(700, 3))
+
+STEPS = {"maxiter": 2}
+
+
+def kernel() -> Any:
+    return gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.5, 2.0])
+
+
+def sgpr() -> Any:
+    return gpflow.models.SGPR((X, Y), kernel(), X[:INDUCING].copy())
+
+
+def fitc() -> Any:
+    return gpflow.models.GPRFITC((X, Y), kernel(), X[:INDUCING].copy())
+
+
+def gpr() -> Any:
+    return gpflow.models.GPR((X[:300], Y[:300]), kernel())
+
+
+def gpmc() -> Any:
+    return gpflow.models.GPMC((X[:150], Y[:150]), kernel(), gpflow.likelihoods.StudentT())
+
+
+def svgp() -> Any:
+    likelihood = gpflow.likelihoods.Gaussian()
+    return gpflow.models.SVGP(kernel(), likelihood, X[:INDUCING].copy(), num_data=ROWS)
+
+
+def trained(model: Any, **options: Any) -> Any:
+    """Steps of L-BFGS, as in GPflow's own notebooks."""
+    gpflow.optimizers.Scipy().minimize(
+        model.training_loss, model.trainable_variables, options=STEPS, **options
+    )
+    return model
+
+
+def numbers(model: Any) -> list[np.ndarray]:
+    return [np.asarray(value) for value in gpflow.utilities.parameter_dict(model).values()]
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+JIT = {"tf_fun_args": {"jit_compile": True}}
+
+
+@pytest.mark.parametrize(("make", "options"), [(sgpr, {}), (sgpr, JIT), (fitc, {})])
+def test_training_by_scipy(
+    make: Callable[[], Any], options: dict[str, Any], rewritten_runs: Runs
+) -> None:
+    expected = trained(make(), **options)
+    with tf_memsafe.memory_limit(LIMIT):
+        found = trained(make(), **options)
+        loss = found.training_loss()
+    same(loss, expected.training_loss())
+    same(numbers(found), numbers(expected), 1e-4)
+    assert rewritten_runs
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
+
+
+@pytest.mark.parametrize(("make", "limit"), [(gpr, 5_000_000), (gpmc, 1_800_000)])
+def test_models_that_keep_the_whole_covariance(make: Callable[[], Any], limit: int) -> None:
+    expected = trained(make())
+    with tf_memsafe.memory_limit(limit):
+        same(trained(make()).training_loss(), expected.training_loss())
+
+
+def test_priors_and_transforms(rewritten_runs: Runs) -> None:
+    def make() -> Any:
+        model = sgpr()
+        one = tf.constant(1.0, tf.float64)
+        model.kernel.variance.prior = tfp.distributions.Gamma(2 * one, one)
+        model.likelihood.variance = gpflow.Parameter(
+            0.5, transform=gpflow.utilities.positive(lower=1e-3, base="exp")
+        )
+        return model
+
+    expected = trained(make())
+    with tf_memsafe.memory_limit(LIMIT):
+        same(trained(make()).training_loss(), expected.training_loss())
+    assert rewritten_runs
+
+
+PREDICTIONS: dict[str, Callable[[Any], Any]] = {
+    "predict_f": lambda model: model.predict_f(NEW),
+    "predict_y": lambda model: model.predict_y(NEW),
+    "predict_log_density": lambda model: model.predict_log_density((NEW, NEW[:, :1])),
+    "posterior": lambda model: model.posterior().predict_f(NEW),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+def test_predictions(name: str, rewritten_runs: Runs) -> None:
+    model, predict = sgpr(), PREDICTIONS[name]
+    expected = predict(model)
+    compiled = tf.function(lambda: predict(model))
+    with tf_memsafe.memory_limit(LIMIT):
+        same(compiled(), expected, 1e-8)
+
+
+def test_a_posterior_that_caches() -> None:
+    model = sgpr()
+    posterior = model.posterior(gpflow.posteriors.PrecomputeCacheType.VARIABLE)
+    expected = posterior.predict_f(NEW)
+    with tf_memsafe.memory_limit(LIMIT):
+        same(tf.function(posterior.predict_f)(NEW), expected, 1e-8)
+
+
+def test_natural_gradients_and_adam_on_batches() -> None:
+    def train() -> Any:
+        model = svgp()
+        gpflow.set_trainable(model.q_mu, False)
+        gpflow.set_trainable(model.q_sqrt, False)
+        data = tf.data.Dataset.from_tensor_slices((X, Y)).repeat().batch(500, drop_remainder=True)
+        loss = model.training_loss_closure(iter(data))
+        natural, adam = gpflow.optimizers.NaturalGradient(0.1), keras.optimizers.Adam(0.01)
+        for _ in range(2):
+            natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
+            with tf.GradientTape() as tape:
+                value = loss()
+            variables = model.trainable_variables
+            adam.apply_gradients(zip(tape.gradient(value, variables), variables, strict=True))
+        return model
+
+    expected = train()
+    with tf_memsafe.memory_limit(400_000):
+        found = train()
+    same(numbers(found), numbers(expected))
