@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL := 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all gpflow-suite lint bench notebooks docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demos ## Search 336,776 flights naively in 1 GB of memory
 	@$(BIN)/python -m tf_memsafe.demos.knn --memory-limit 1GB
@@ -20,6 +20,9 @@ test: $(VENV)/test ## Run the tests, but for the slow ones
 
 test-all: $(VENV)/test ## Run all tests
 	$(BIN)/python -m pytest -n 2
+
+gpflow-suite: $(VENV)/test ## Run GPflow's own tests (DIR=a checkout), with a limit and without
+	$(BIN)/python -m tests.suites.compare $(DIR) --limit 50MB -- tests/gpflow
 
 lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/ruff format --check .
@@ -32,11 +35,18 @@ bench: $(VENV)/bench ## Run every benchmark
 		echo "== $$script"; $(BIN)/python $$script || exit 1; \
 	done
 
+notebooks: $(VENV)/notebooks ## Run the notebooks anew, in place
+	@cd notebooks && TF_MEMSAFE_PROGRESS=0 $(CURDIR)/$(BIN)/jupyter execute --inplace \
+		--NotebookClient.extra_arguments=--IPKernelApp.capture_fd_output=False *.ipynb
+
+docs: $(VENV)/docs ## Build the documentation in build/docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
+
 clean: ## Remove the environment and all that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # $(VENV)/NAME is a stamp: the package is installed in place, with the extra NAME.
-$(VENV)/demos $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/%: $(VENV)/python setup.py setup.cfg
+$(VENV)/demos $(VENV)/test $(VENV)/lint $(VENV)/bench $(VENV)/notebooks $(VENV)/docs: $(VENV)/%: $(VENV)/python setup.py setup.cfg
 	@echo "Installing tf_memsafe[$*] in $(VENV); the first time takes a few minutes"
 	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@

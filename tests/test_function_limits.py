@@ -189,9 +189,7 @@ def test_an_unknown_op_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     by_opcode("sine")  # all are loaded
     monkeypatch.delitem(op._by_opcode, "sine")
     function = compiled(lambda x, v: kernel(tf.sin(x), v))
-    assert_left_alone(
-        function, *points_and_weights(), reason="'sine' (from the TensorFlow op 'Sin'"
-    )
+    assert_left_alone(function, *points_and_weights(), reason=f"'sine' (Sin at {__file__}:")
 
 
 def test_a_shape_that_depends_on_data() -> None:

@@ -30,10 +30,10 @@ def test_the_range_is_that_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
+        ("called_graphs", "how the operations of a function are named"),
         ("hlo_module", "how a function's XLA program is read"),
         ("measure", "XLA's buffer assignment"),
         ("stablehlo_function", "how StableHLO text is run"),
-        ("find_operation", "how the operations of a function are named"),
     ],
 )
 def test_a_change_is_named_before_a_limit_is_set(
@@ -49,6 +49,6 @@ def test_a_change_is_named_before_a_limit_is_set(
 
 
 def test_a_wrong_answer_is_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xla, "find_operation", lambda *_: None)
+    monkeypatch.setattr(self_check, "find_operation", lambda *_: None)
     with pytest.raises(IncompatibleTensorFlowError, match="named"):
         self_check.self_check()

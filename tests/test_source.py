@@ -26,7 +26,7 @@ def lines_of(function: Function) -> dict[str, set[str]]:
     concrete = compiled(function).get_concrete_function(spec)
     found: dict[str, set[str]] = {}
     for node in topological(read(xla.hlo_module(concrete, [spec])).outputs):
-        line = locate(concrete.graph, node)
+        line = locate(concrete.graph, node.source)
         if line is not None:
             assert line.file == __file__
             found.setdefault(node.name, set()).add(line.code)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.programs import compiled
 from tf_memsafe import xla
+from tf_memsafe.source import find_operation
 
 
 @tf.function
@@ -85,14 +86,14 @@ def test_each_instruction_leads_to_an_operation_of_its_type(
     module = xla.hlo_module(concrete, [spec])
     metadata = [i.metadata for c in module.computations for i in c.instructions]
     expected = {data.op_name: data.op_type for data in metadata if data.op_type}
-    found = {name: xla.find_operation(concrete.graph, name) for name in expected}
+    found = {name: find_operation(concrete.graph, name) for name in expected}
     assert {name: operation and operation.type for name, operation in found.items()} == expected
     assert expected
 
 
 def test_an_unknown_name_leads_to_the_call_it_is_inside_of() -> None:
     graph = compiled(outer_function).get_concrete_function(tf.TensorSpec([3])).graph
-    operation = xla.find_operation(graph, "PartitionedCall/Unknown/Sin")
+    operation = find_operation(graph, "PartitionedCall/Unknown/Sin")
     assert operation is not None
     assert operation.name == "PartitionedCall"
 
@@ -100,4 +101,4 @@ def test_an_unknown_name_leads_to_the_call_it_is_inside_of() -> None:
 @pytest.mark.parametrize("name", ["", "XLA_Args", "/", "unknown/Sin", ":0", "x:0"])
 def test_no_operation_of_this_name(name: str) -> None:
     graph = compiled(plain).get_concrete_function(tf.TensorSpec([3])).graph
-    assert xla.find_operation(graph, name) is None
+    assert find_operation(graph, name) is None

@@ -60,10 +60,10 @@ def warn_once(message: str, graph: tf.Graph) -> None:
     key = re.sub(r"\d+", "", message), first_line(graph)
     if key in _warned:
         return
-    _warned.add(key)
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     warnings.warn_explicit(
         message, MemorySafetyWarning, frame.f_code.co_filename, frame.f_lineno, module="tf_memsafe"
     )
+    _warned.add(key)  # not where warnings are errors: they are raised at each call

@@ -16,6 +16,7 @@ from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.hlo.writer import write
+from tf_memsafe.progress import stage
 from tf_memsafe.xla import ConcreteFunction
 
 
@@ -41,6 +42,7 @@ class Executable:
         return xla.call_inference(self.function, [*values, *self.constants])
 
 
+@stage("proving")
 def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
     """Writes and compiles a graph whose last parameters are these large constants.
 

@@ -8,11 +8,12 @@ from typing import Any
 import tensorflow as tf
 
 from tf_memsafe import limits, xla
-from tf_memsafe.hook import LimitedCallable
+from tf_memsafe.decorator import LimitedCallable
 from tf_memsafe.proof import prove
+from tf_memsafe.reasons import not_compiled
 from tf_memsafe.report import Report, report_on
 from tf_memsafe.rewrite.options import checked_options, get_optimizer_options
-from tf_memsafe.xla import ConcreteFunction
+from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
 
 def explain(
@@ -46,7 +47,12 @@ def explain(
     concrete = _concrete(function, args, kwargs)
     specs = xla.flat_specs(concrete, args, kwargs)
     optimizers = {**get_optimizer_options(), **options}
-    return report_on(prove(concrete, specs, limit, optimizers), concrete)
+    try:
+        proof = prove(concrete, specs, limit, optimizers)
+    except XlaCompileError as error:
+        reason = not_compiled(error, concrete.graph)
+        raise XlaCompileError(f"{xla.name_of(concrete)} cannot be explained: {reason}") from error
+    return report_on(proof, concrete)
 
 
 def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:

@@ -14,13 +14,15 @@ from tf_memsafe.bound import executor_bytes
 from tf_memsafe.errors import MemoryLimitError, warn_once
 from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.gradient import Backward, Values, is_differentiable
+from tf_memsafe.progress import progress, stage
 from tf_memsafe.proof import Proof, prove
 from tf_memsafe.reasons import not_compiled
 from tf_memsafe.report import limit_message, record
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
-
-NO_GRADIENT = "it draws random numbers, which its gradient cannot draw again"
+NO_GRADIENT = (
+    "it draws random numbers, which its gradient cannot draw again; open the tape inside of it"
+)
 
 
 class LimitedFunction:
@@ -43,6 +45,7 @@ class LimitedFunction:
         self.limit = limit
         self.optimizers = optimizers
         self._assigns = assigns
+        self._has_run = False
         self._lock = threading.RLock()
 
     @cached_property
@@ -117,7 +120,8 @@ class LimitedFunction:
         """What came of holding the function to its limit; None if XLA cannot compile it."""
         with self._lock:
             try:
-                proof = prove(self.function, self.specs, self.limit, self.optimizers, True)
+                with progress(xla.name_of(self.function)):
+                    proof = prove(self.function, self.specs, self.limit, self.optimizers, True)
             except XlaCompileError as error:
                 leave(self.function, not_compiled(error, self.function.graph))
                 return None
@@ -150,10 +154,19 @@ class LimitedFunction:
     def _run(self, values: Values) -> list[tf.Tensor]:
         proof = self.proof
         assert proof is not None
-        outputs = self._executable(values)
+        outputs = self._outputs(values)
         for output, parameter in proof.updates if self._assigns else ():
             self._variable(parameter).assign(outputs[output], read_value=False)
         return outputs[: len(self.result_specs)]
+
+    def _outputs(self, values: Values) -> list[tf.Tensor]:
+        """What the program returns; the first time, TensorFlow compiles it once more to run it."""
+        if self._has_run:
+            return self._executable(values)
+        with progress(xla.name_of(self.function)), stage("compiling and running"):
+            outputs = self._executable(values)
+        self._has_run = True
+        return outputs
 
     @cached_property
     def _executable(self) -> Executable:
@@ -203,7 +216,7 @@ class LimitedFunction:
     def _gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
         if self._has_effects:
             name = xla.name_of(self.function)
-            raise ValueError(f"{name}: {NO_GRADIENT}; open the tape inside the function")
+            raise ValueError(f"{name}: {NO_GRADIENT}")
         backward = self._backward
         results = zip(self.result_specs, upstream, strict=True)
         known = [tf.convert_to_tensor(g) for result, g in results if is_differentiable(result)]

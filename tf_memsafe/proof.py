@@ -24,6 +24,8 @@ from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read, variable_updates
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
+from tf_memsafe.progress import stage
+from tf_memsafe.reasons import unknown
 from tf_memsafe.rewrite.canonical import CANONICAL
 from tf_memsafe.rewrite.driver import Refusal, Rewrite, Rewritten
 from tf_memsafe.rewrite.pipeline import finish, rewrite
@@ -118,10 +120,11 @@ def prove(
     try:
         proof = _read(function, specs, limit)
     except UnsupportedOpError as error:
-        return Proof(limit, xla.measure(function, specs), problem=str(error))
+        problem = unknown(error, function.graph)
+        return Proof(limit, _measure(function, specs), problem=problem)
     graph = proof.graph
     if graph is None or limit is None:
-        return replace(proof, before=xla.measure(function, specs))
+        return replace(proof, before=_measure(function, specs))
     rewritten = rewrite(graph, optimizers)
     last = partial(finish, enabled=optimizers, device=xla.device_type())
     compiled = xla.must_compile(function)
@@ -132,7 +135,7 @@ def prove(
     if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
-    proof = replace(proof, before=xla.measure(function, specs))
+    proof = replace(proof, before=_measure(function, specs))
     if not proof.fits_as_written:
         return _search(proof, rewritten, last)
     proof = _improve(proof, rewritten, last)
@@ -145,6 +148,13 @@ def _compiled(proof: Proof) -> Proof:
     return replace(proof, executable=compile_graph(proof.graph, proof.constants))
 
 
+@stage("compiling")
+def _measure(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> BufferAssignment:
+    """The buffers of the function as it is written."""
+    return xla.measure(function, specs)
+
+
+@stage("reading")
 def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int | None) -> Proof:
     """The proof so far: the graph, or why there is none."""
     module = xla.hlo_module(function, specs)
@@ -193,6 +203,7 @@ def _is_clear(before: int, after: int) -> bool:
 # --- functions that do not ---
 
 
+@stage("planning")
 def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     """The proof with the first program that fits, else with the smallest that there is."""
     assert proof.limit is not None

@@ -7,16 +7,24 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_memsafe import xla
-from tf_memsafe.source import line_of
+from tf_memsafe.hlo.op import UnsupportedOpError
+from tf_memsafe.source import find_operation, line_of
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
 
 def not_compiled(error: XlaCompileError, graph: tf.Graph) -> str:
     """What XLA has no kernel for and where it was made, or what XLA says where that is unknown."""
-    operation = xla.find_operation(graph, error.node) if error.node else None
+    operation = find_operation(graph, error.node) if error.node else None
     if operation is None:
         return str(error)
-    return f"XLA cannot compile {_operation(operation)}"
+    return f"XLA cannot compile {_operation(operation)}; take it out of the function"
+
+
+def unknown(error: UnsupportedOpError, graph: tf.Graph) -> str:
+    """What tf_memsafe has no op for, and where it was made."""
+    operation = find_operation(graph, error.source.op_name) if error.source else None
+    origin = f" ({_operation(operation)})" if operation is not None else ""
+    return f"tf_memsafe has no op for XLA's {error.opcode!r}{origin}; take it out of the function"
 
 
 def other_device(function: ConcreteFunction) -> str | None:
@@ -32,7 +40,8 @@ def other_device(function: ConcreteFunction) -> str | None:
         if _differs(asked.device_type, own.device_type) or _differs(
             asked.device_index, own.device_index
         ):
-            return f"it runs {_operation(operation)} on {operation.device}"
+            where = f"{_operation(operation)} on {operation.device}"
+            return f"it runs {where}; keep the function to one device"
     return None
 
 
@@ -41,7 +50,8 @@ def open_shapes(function: ConcreteFunction, arguments: Sequence[tf.Tensor]) -> s
     for argument, placeholder in zip(arguments, function.inputs, strict=False):
         if not argument.shape.is_fully_defined():
             name = placeholder.op.name
-            return f"the call is traced with a shape of {argument.shape} for its argument {name}"
+            shape = f"a shape of {argument.shape} for its argument {name}"
+            return f"the call is traced with {shape}; call it with tensors whose shapes are known"
     return None
 
 

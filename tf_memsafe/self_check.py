@@ -11,6 +11,7 @@ from tf_memsafe import xla
 from tf_memsafe.errors import IncompatibleTensorFlowError
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.writer import write
+from tf_memsafe.source import find_operation
 from tf_memsafe.xla import ConcreteFunction
 
 SUPPORTED = ">=2.21,<2.22"
@@ -45,9 +46,11 @@ def _message(part: str) -> str:
 
 
 def _probe() -> ConcreteFunction:
+    called = tf.function(tf.sin, autograph=False)
+
     @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([3])], autograph=False)
     def probe(x: tf.Tensor) -> tf.Tensor:
-        return tf.sin(x) + x
+        return called(x) + x
 
     return probe.get_concrete_function()
 
@@ -75,7 +78,8 @@ def _runs(probe: ConcreteFunction) -> bool:
 
 
 def _finds_lines(probe: ConcreteFunction) -> bool:
-    return xla.find_operation(probe.graph, "Sin") is not None
+    operation = find_operation(probe.graph, "PartitionedCall/Sin")
+    return operation is not None and operation.type == "Sin"
 
 
 CHECKS: dict[str, Callable[[ConcreteFunction], bool]] = {

@@ -48,8 +48,44 @@ def locate(graph: tf.Graph, source: Source | None) -> SourceLine | None:
     """The user's line that made a node of this source: the innermost frame outside of packages."""
     if source is None or not source.op_name:
         return None
-    operation = xla.find_operation(graph, source.op_name)
+    operation = find_operation(graph, source.op_name)
     return _line(operation, source.op_type) if operation is not None else None
+
+
+def find_operation(graph: tf.Graph, op_name: str) -> tf.Operation | None:
+    """The TensorFlow operation that HLO's metadata calls `op_name`, inside called functions too.
+
+    If there is none of that name, the operation that calls the function it was made in.
+    """
+    path = op_name.rpartition(";")[2]
+    found = _find_inside(graph, path)
+    while found is None and path:
+        path = path.rpartition("/")[0]
+        found = _operation(graph, path)
+    return found
+
+
+def _find_inside(graph: tf.Graph, path: str) -> tf.Operation | None:
+    """Calls prefix the names inside them with their own; loops and branches have them in full."""
+    found = _operation(graph, path)
+    if found is not None:
+        return found
+    operations = graph.get_operations()
+    callers = sorted(operations, key=lambda operation: not path.startswith(f"{operation.name}/"))
+    for operation in callers:
+        paths = dict.fromkeys((path.removeprefix(f"{operation.name}/"), path))
+        for called in xla.called_graphs(operation):
+            found = next(filter(None, (_find_inside(called, inner) for inner in paths)), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _operation(graph: tf.Graph, name: str) -> tf.Operation | None:
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):  # ValueError: not a name at all
+        return None
 
 
 def first_line(graph: tf.Graph) -> SourceLine | None:

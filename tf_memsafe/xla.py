@@ -135,7 +135,10 @@ def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> 
     """Refuses what TensorFlow would crash at."""
     count = len(function.inputs) - len(function.captured_inputs)
     if len(specs) != count or not all(spec.shape.is_fully_defined() for spec in specs):
-        raise ValueError(f"{name_of(function)} needs {count} fully known shapes, got {specs}")
+        given = ", ".join(str(spec.shape) for spec in specs) or "none"
+        advice = "give tensors, or a tf.TensorSpec without None for each"
+        needed = f"{name_of(function)} needs {count} fully known shapes"
+        raise ValueError(f"{needed}, not {given}: {advice}")
     if any(spec.dtype in (tf.resource, tf.variant) for spec in specs):
         raise XlaCompileError("it takes a tf.Variable (or another resource) as an argument")
 
@@ -231,42 +234,6 @@ def _arguments(function: ConcreteFunction, args: Any, kwargs: Any) -> Iterator[t
         yield structure, bound.get(name, structure)
 
 
-def find_operation(graph: tf.Graph, op_name: str) -> tf.Operation | None:
-    """The TensorFlow operation that HLO's metadata calls `op_name`, inside called functions too.
-
-    If there is none of that name, the operation that calls the function it was made in.
-    """
-    path = op_name.rpartition(";")[2]
-    found = _find_inside(graph, path)
-    while found is None and path:
-        path = path.rpartition("/")[0]
-        found = _operation(graph, path)
-    return found
-
-
-def _find_inside(graph: tf.Graph, path: str) -> tf.Operation | None:
-    """Calls prefix the names inside them with their own; loops and branches have them in full."""
-    found = _operation(graph, path)
-    if found is not None:
-        return found
-    operations = graph.get_operations()
-    callers = sorted(operations, key=lambda operation: not path.startswith(f"{operation.name}/"))
-    for operation in callers:
-        paths = dict.fromkeys((path.removeprefix(f"{operation.name}/"), path))
-        for called in called_graphs(operation):
-            found = next(filter(None, (_find_inside(called, inner) for inner in paths)), None)
-            if found is not None:
-                return found
-    return None
-
-
-def _operation(graph: tf.Graph, name: str) -> tf.Operation | None:
-    try:
-        return graph.get_operation_by_name(name)
-    except (KeyError, ValueError):  # ValueError: not a name at all
-        return None
-
-
 def called_graphs(operation: tf.Operation) -> list[tf.Graph]:
     """The bodies that an operation runs: of a call, a loop, a branch."""
     attributes = operation.node_def.attr.values()
@@ -283,6 +250,33 @@ def call_inference(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> l
 def pack_outputs(function: ConcreteFunction, flat: Sequence[tf.Tensor]) -> Any:
     """The results in the structure that the user's function returns."""
     return function.function_type.pack_output(list(flat))
+
+
+class FunctionProxy:
+    """Stands for a tf.function so that tf.Module and tf.saved_model take it for one.
+
+    A subclass keeps the function, and says in `functions_to_save` what is saved in its place.
+    """
+
+    tf_function: Any
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.tf_function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tf_function, name)
+
+    def functions_to_save(self, traced: list[ConcreteFunction]) -> list[ConcreteFunction]:
+        """traced: the function's own, one for each signature."""
+        raise NotImplementedError
+
+    def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
+        traced = self.tf_function._list_all_concrete_functions_for_serialization()
+        return self.functions_to_save(traced)
+
+    def _trackable_children(self, save_type: str = "checkpoint", **options: Any) -> Any:
+        return polymorphic_function.Function._trackable_children(self, save_type, **options)
 
 
 CallFlat = Callable[[ConcreteFunction, list[tf.Tensor], list[tf.Tensor]], Any]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
+import tensorflow as tf
+from sklearn.metrics import pairwise_distances
 
 import tf_memsafe
 from tf_memsafe.demos import knn
+from tf_memsafe.demos.distances import FORMS
+from tf_memsafe.demos.flights import load_flights, standard_features
+from tf_memsafe.demos.neighbour_classes import METRICS, as_near, naive_knn, vote
 
-SMALL = ["--points", "3000", "--queries", "200", "--neighbours", "5"]  # a matrix of 2.4 MB
-
-
-@pytest.fixture(autouse=True)
-def no_limit_afterwards() -> Iterator[None]:
-    yield
-    tf_memsafe.set_memory_limit(None)
+SMALL = ["--parts", "flights", "--points", "3000", "--queries", "200", "--neighbours", "5"]
+"""A matrix of 2.4 MB."""
 
 
 def test_it_finds_the_nearest_flights_under_a_limit(capfd: pytest.CaptureFixture[str]) -> None:
@@ -30,8 +28,8 @@ def test_it_finds_the_nearest_flights_under_a_limit(capfd: pytest.CaptureFixture
 
 
 def test_its_function_is_cut_to_the_limit() -> None:
-    points = knn.features(knn.load_flights())[:3000]
-    report = tf_memsafe.explain(knn.naive_knn(5), points[:200], points, memory_limit="1MB")
+    points = standard_features(load_flights())[:3000]
+    report = tf_memsafe.explain(naive_knn(5), points[:200], points, memory_limit="1MB")
     assert report.fits
     assert report.memory_limit == 1_000_000
     assert report.peak_after <= 1_000_000 < report.peak_before
@@ -49,8 +47,9 @@ def test_a_limit_below_the_arguments_is_one_message(capfd: pytest.CaptureFixture
     ("arguments", "message"),
     [
         (["--memory-limit", "lots"], "'lots' is not a memory limit"),
-        (["--points", "0"], "--points must be from 1 to 336776"),
-        (["--queries", "0"], "must be positive"),
+        (["--points", "0"], "invalid positive value: '0'"),
+        (["--points", "336777"], "--points must be from 1 to 336776"),
+        (["--queries", "-1"], "invalid positive value: '-1'"),
         (["--neighbours", "4000", "--points", "3000"], "must not be more than --points"),
     ],
 )
@@ -63,14 +62,6 @@ def test_wrong_arguments(
     assert message in capfd.readouterr().err
 
 
-def test_all_flights_count() -> None:
-    points = knn.features(knn.load_flights())
-    assert points.shape == (knn.FLIGHTS, 5)
-    assert points.dtype == np.float32
-    np.testing.assert_allclose(points.mean(0, np.float64), 0, atol=1e-6)
-    np.testing.assert_allclose(points.std(0, np.float64), 1, atol=1e-6)
-
-
 def test_the_check_knows_right_from_wrong() -> None:
     points = np.random.default_rng(0).normal(size=(500, 5)).astype(np.float32)
     query = points[7]
@@ -81,3 +72,29 @@ def test_the_check_knows_right_from_wrong() -> None:
     assert not knn.is_nearest(query, points, -distances[wrong], wrong)
     assert not knn.is_nearest(query, points, -distances[right] - 1e-3, right)
     assert not knn.is_nearest(query, points, -distances[right], np.repeat(right[:1], 10))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_the_distance(form: str) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(20, 4)), random.normal(size=(30, 4))
+    expected = pairwise_distances(x, y, metric=METRICS[form])
+    np.testing.assert_allclose(FORMS[form](tf.constant(x), tf.constant(y)), expected, atol=1e-12)
+
+
+def test_the_most_frequent_class_wins_and_of_equals_the_smallest() -> None:
+    assert vote(np.array([[2, 1, 2], [3, 0, 1]])).tolist() == [2, 0]
+
+
+def test_neighbours_that_tie_may_swap_but_others_may_not() -> None:
+    exact = np.array([[1.0, 2.0, 2.0, 3.0]])
+    assert as_near(exact, np.array([[0, 1]]), np.array([[0, 2]]), 1e-9)
+    assert as_near(exact, np.array([[1, 0]]), np.array([[0, 1]]), 1e-9)
+    assert not as_near(exact, np.array([[0, 3]]), np.array([[0, 1]]), 1e-9)
+
+
+def test_the_figure_shows_each_form() -> None:
+    took = {"peak_before": 2_000_000, "peak_after": 1_000_000, "seconds": 1.0}
+    runs = [{"form": "l2", "points": points, **took} for points in (10, 100)]
+    figure = knn.draw(runs)
+    assert figure.axes[1].get_lines()[0].get_label() == "l2"

