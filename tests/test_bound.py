@@ -25,8 +25,8 @@ def test_every_tensor_counts() -> None:
 
 def test_what_called_functions_hold_counts() -> None:
     inner = tf.function(lambda x: tf.sin(tf.cos(x)))
-    alone = bound(lambda x: tf.identity(x))
-    called = bound(lambda x: inner(x))
+    alone = bound(tf.identity)
+    called = bound(inner)
     assert alone is not None
     assert called is not None
     assert called >= alone + 3 * BYTES

@@ -74,9 +74,9 @@ def main(given: Sequence[str] | None = None) -> int:
     """Learns the digits, and checks that nearly all are told."""
     parser = arguments.parser("wide_network", __doc__, "100MB")
     count = arguments.positive
-    parser.add_argument("--num-train", type=count, default=10_000, help="images, shifted or not")
+    parser.add_argument("--num-train", type=count, default=5_000, help="images, shifted or not")
     parser.add_argument("--layers", type=count, default=3, help="hidden, of the network")
-    parser.add_argument("--ridge", type=float, default=0.01, help="added to the kernel's diagonal")
+    parser.add_argument("--ridge", type=float, default=0.1, help="added to the kernel's diagonal")
     parser.add_argument("--steps", type=count, default=100, help="of conjugate gradients, at most")
     return arguments.run(_demo, parser, given)
 
