@@ -22,6 +22,7 @@ from tf_memsafe.rewrite.maths import (
 )
 from tf_memsafe.rewrite.product import Factor, Sum, read_factor, read_factors, sum_of, write_sum
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
+from tf_memsafe.rewrite.weighted_sum import weighted_sum_of_columns
 
 SMALLEST_INNER_SIZE = 4
 """Of a matrix product. XLA's CPU back end runs smaller ones on one thread, 3 times slower than the
@@ -211,5 +212,11 @@ def _start(node: Node, axis: int) -> int | None:
 
 CONTRACTION = Optimizer(
     "contraction",
-    (sum_of_masked, sum_of_concatenation, sum_of_broadcast_product, product_of_broadcast_product),
+    (
+        sum_of_masked,
+        sum_of_concatenation,
+        weighted_sum_of_columns,
+        sum_of_broadcast_product,
+        product_of_broadcast_product,
+    ),
 )
