@@ -114,6 +114,9 @@ def main(given: Sequence[str] | None = None) -> int:
         "--points", type=count, nargs="+", default=[10_000, 30_000, 100_000], help="n of K v"
     )
     parser.add_argument("--dimensions", type=count, default=3, help="of the points of K v")
+    parser.add_argument(
+        "--lengthscale", type=float, default=0.2, help="of the kernel of K v, in deviations"
+    )
     parser.add_argument("--num-train", type=count, default=20_000, help="flights to learn from")
     parser.add_argument("--num-test", type=count, default=5_000, help="flights to test on")
     parser.add_argument("--num-subset", type=count, default=1_000, help="flights to fit kernels to")
@@ -147,7 +150,8 @@ def _product(options: argparse.Namespace) -> dict[str, Any]:
     random = np.random.default_rng(options.seed)
     rows, errors, runs = [["n", *HEADINGS, "largest error"]], [], []
     for n in options.points:
-        x = random.normal(size=(n, options.dimensions)).astype(np.float32)
+        x = random.normal(size=(n, options.dimensions)) / options.lengthscale
+        x = x.astype(np.float32)
         v = random.normal(size=n).astype(np.float32)
         message = f"K v for n = {n:,}"
         y, took = run(message, kernel_times_vector, tf.constant(x), tf.constant(v))

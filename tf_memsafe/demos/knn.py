@@ -89,6 +89,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _demo(options: argparse.Namespace) -> dict[str, Any]:
+    tf.get_logger().setLevel("ERROR")  # it warns of many traces, but each size needs its own
     parts = {"flights": _search, "classes": classify, "sweep": _sweep}
     found = {name: parts[name](options) for name in PARTS if name in options.parts}
     return {"right": all(part["right"] for part in found.values()), **found}

@@ -5,7 +5,7 @@ from arc-cosine kernels layer by layer. Written naively, each of its layers is a
 of images, made anew in each step of the conjugate gradients that solve for the weights. The images
 are scikit-learn's digits, each also shifted by a dot in eight directions.
 
-  python -m tf_memsafe.demos.wide_network --memory-limit 100MB
+  python -m tf_memsafe.demos.wide_network --memory-limit 50MB
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def classifier(layers: int, ridge: float, steps: int) -> Any:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Learns the digits, and checks that nearly all are told."""
-    parser = arguments.parser("wide_network", __doc__, "100MB")
+    parser = arguments.parser("wide_network", __doc__, "50MB")
     count = arguments.positive
     parser.add_argument("--num-train", type=count, default=5_000, help="images, shifted or not")
     parser.add_argument("--layers", type=count, default=3, help="hidden, of the network")
