@@ -9,7 +9,7 @@ from math import ceil, isqrt
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.cost import merging, read_whole
+from tf_memsafe.split.cost import combining, merging, read_whole, work
 from tf_memsafe.split.liveness import is_stored
 from tf_memsafe.split.target import Device
 
@@ -25,6 +25,10 @@ UNCACHED = 2
 
 HARDLY = 8
 """How many bytes of a large chunk there are to be for each unit of time that any chunk takes."""
+
+LIGHT = 8
+"""How many times what it takes to add a chunk's sums the rest of the chunk is to take: where it is
+less, chunks are twice as large (attention's gradient: benchmarks/split_cost.py)."""
 
 UsedBy = Mapping[Node, Sequence[Node]]
 
@@ -50,6 +54,8 @@ def chunk_sizes(
 def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     """Steps whose largest stored tensor takes about the device's `chunk_bytes`.
 
+    Twice that where adding to what the loop sums takes long beside the rest.
+
     Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
     the ten nearest of 200,000 points to 2,000 queries, chunks of 8 MB would read all points, or
     merge the ten nearest so far, 200 times.
@@ -58,6 +64,8 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     sizes = [node.type.bytes for node in stored or loop.streamed]
     largest, total = max(sizes, default=0), sum(sizes)
     wanted = device.chunk_bytes
+    if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computed):
+        wanted *= 2
     units = read_whole(loop, device) + merging(loop)
     if units * largest > UNCACHED * device.chunk_bytes * total:
         wanted = HARDLY * units
