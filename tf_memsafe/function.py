@@ -99,8 +99,12 @@ class LimitedFunction:
             if not proof.fits_as_written:
                 leave(self.function, NO_GRADIENT)
             return True
-        kept = executor_bytes(self.function.graph)
-        return kept is not None and kept + proof.before.peak <= self.limit
+        return self._kept is not None and self._kept + proof.before.peak <= self.limit
+
+    @cached_property
+    def _kept(self) -> int | None:
+        """Bytes that TensorFlow's forward pass keeps at most; None if that is not known."""
+        return executor_bytes(self.function.graph)
 
     def runs_as_written_for(self, watched: bool) -> bool:
         """The same for a call; `watched` says whether a tape records it.
