@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.limits import format_bytes
@@ -12,17 +12,25 @@ from tf_memsafe.report.make import arguments, largest, outputs, report_on
 from tf_memsafe.report.program import Lines
 from tf_memsafe.xla import ConcreteFunction
 
+WORTH_A_LOOK = 1000
+"""How many times smaller than the largest a tensor may be that is named in an error."""
+
 
 def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     """The text of the MemoryLimitError for a proof that did not come out."""
     report = report_on(proof, function)
     lines = [_sizes(proof, report), *_given(proof, Lines(function.graph, True))]
     lines += [f"A program was dropped: {failure}" for failure in report.failures]
-    blamed: tuple[Blocker | Tensor, ...] = report.blockers or report.largest
+    blamed: Sequence[Blocker | Tensor] = report.blockers or _large(report.largest)
     lines.append("The tensors to blame:" if not report.blockers else "What has to exist whole:")
     lines += [f"  {tensor}" for tensor in blamed[:LARGEST_SHOWN]]
     rest = "or tf_memsafe.explain(...) for the whole picture. Nothing was allocated."
     return "\n".join([*lines, f"{_advice(proof)}, {rest}"])
+
+
+def _large(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Those, of tensors in the order of their sizes, that are worth a look beside the largest."""
+    return [tensor for tensor in tensors if tensor.bytes * WORTH_A_LOOK >= tensors[0].bytes]
 
 
 def _sizes(proof: Proof, report: Report) -> str:
