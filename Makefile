@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL := 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all gpflow-suite lint bench notebooks docs clean
+.PHONY: help demo test test-all gpflow-suite tfp-suite lint bench notebooks docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demos ## Search 336,776 flights naively in 1 GB of memory
 	@$(BIN)/python -m tf_memsafe.demos.knn --memory-limit 1GB
@@ -23,6 +23,9 @@ test-all: $(VENV)/test ## Run all tests
 
 gpflow-suite: $(VENV)/test ## Run GPflow's own tests (DIR=a checkout), with a limit and without
 	$(BIN)/python -m tests.suites.compare $(DIR) --limit 50MB -- tests/gpflow
+
+tfp-suite: $(VENV)/test ## The same for TensorFlow Probability's tests in DIR=.../math/psd_kernels
+	$(BIN)/python -m tests.suites.compare $(DIR) --limit 50MB -- .
 
 lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/ruff format --check .
