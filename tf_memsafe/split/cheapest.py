@@ -72,7 +72,9 @@ def _nested(
     smallest = write_first(choice.plan, choice.sizes[-1:], target, finish)
     if smallest.estimate > target.limit:
         return smallest
-    return write_first(choice.plan, choice.sizes, target, finish)
+    if len(choice.sizes) == 1:
+        return smallest
+    return write_first(choice.plan, choice.sizes, target, finish, last=smallest)
 
 
 def checkpointed(graph: Graph, target: Target) -> SplitGraph:

@@ -161,12 +161,16 @@ def write_plan(plan: Plan, target: Target) -> SplitGraph:
 
 
 def write_first(
-    plan: Plan, sizes: Sequence[Sequence[int]], target: Target, finish: Finish = lambda split: split
+    plan: Plan,
+    sizes: Sequence[Sequence[int]],
+    target: Target,
+    finish: Finish = lambda split: split,
+    last: SplitGraph | None = None,
 ) -> SplitGraph:
     """The plan with the first of the chunk sizes that is within the limit, else with the last.
 
     Every size is taken to need less than the one before. finish: what is done to each that is
-    tried.
+    tried. last: what came of the last size, where that is known.
     """
 
     def tried(place: int) -> _Tried:
@@ -175,7 +179,7 @@ def write_first(
     too_large = tried(0)
     if too_large.split.estimate <= target.limit or len(sizes) == 1:
         return too_large.split
-    fits = tried(len(sizes) - 1)
+    fits = tried(len(sizes) - 1) if last is None else _Tried(len(sizes) - 1, last)
     if fits.split.estimate > target.limit:
         return fits.split
     while fits.place - too_large.place > 1:
