@@ -145,24 +145,29 @@ def mapped(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     return tf.map_fn(lambda row: tf.tanh(tf.tanh(row * w) @ w), rows)
 
 
-def arrays(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-    """Reads one TensorArray and writes another."""
-    taken = tf.TensorArray(rows.dtype, STEPS).unstack(rows)
-    given = tf.TensorArray(rows.dtype, STEPS, element_shape=w.shape)
+def written(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """Every state: reads one TensorArray and writes another."""
+    steps = rows.shape[0]
+    taken = tf.TensorArray(rows.dtype, steps).unstack(rows)
+    given = tf.TensorArray(rows.dtype, steps, element_shape=w.shape)
 
     def body(i: tf.Tensor, h: tf.Tensor, given: tf.TensorArray) -> tuple[Any, ...]:
         h = cell(h, taken.read(i), w)
         return i + 1, h, given.write(i, h)
 
     start = (0, tf.zeros_like(w), given)
-    loop = tf.while_loop(lambda i, *_: i < STEPS, body, start, maximum_iterations=STEPS)
-    return tf.sin(loop[2].stack())
+    loop = tf.while_loop(lambda i, *_: i < steps, body, start, maximum_iterations=steps)
+    return loop[2].stack()
+
+
+def arrays(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    return tf.sin(written(rows, w))
 
 
 def python_loop(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     """A `for` over tf.range, which AutoGraph makes a loop."""
     h = tf.zeros_like(w)
-    for i in tf.range(STEPS):
+    for i in tf.range(rows.shape[0]):
         h = cell(h, rows[i], w)
     return h
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.programs import compiled, gradients
+from tests.split.loops import cell, python_loop, written
 from tests.split.test_branches import one_of_three, one_of_two, other_kernel
 from tf_memsafe.executable import Executable
 
@@ -31,10 +32,6 @@ def numbers() -> list[tf.Tensor]:
 
 def points() -> list[tf.Tensor]:
     return [normal(COUNT, 3), normal(COUNT, 4)]
-
-
-def cell(h: tf.Tensor, row: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-    return tf.tanh(h @ w + row)
 
 
 def outputs(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
@@ -86,24 +83,8 @@ def while_loop(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     return tf.while_loop(lambda i, _: i < STEPS, body, start, maximum_iterations=STEPS)[1]
 
 
-def python_loop(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-    h = tf.zeros_like(w)
-    for i in tf.range(STEPS):
-        h = cell(h, rows[i], w)
-    return h
-
-
 def tensor_arrays(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-    taken = tf.TensorArray(rows.dtype, STEPS).unstack(rows)
-    given = tf.TensorArray(rows.dtype, STEPS, element_shape=w.shape)
-
-    def body(i: tf.Tensor, h: tf.Tensor, given: tf.TensorArray) -> tuple[Any, ...]:
-        h = cell(h, taken.read(i), w)
-        return i + 1, h, given.write(i, h)
-
-    start = (0, tf.zeros_like(w), given)
-    loop = tf.while_loop(lambda i, *_: i < STEPS, body, start, maximum_iterations=STEPS)
-    return tf.reduce_sum(loop[2].stack() ** 2, 0)
+    return tf.reduce_sum(written(rows, w) ** 2, 0)
 
 
 def recompute_grad(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
