@@ -11,8 +11,7 @@ from contextlib import contextmanager
 def collector_paused() -> Iterator[None]:
     """Makes nodes without looking for cycles among them: they are immutable, so they have none.
 
-    The collector would go through all nodes again and again as their number grows: a third of the
-    time that planning a thousand of them takes (benchmarks/planner_scaling.py).
+    The collector would go through all nodes again and again as their number grows.
     """
     was_enabled = gc.isenabled()
     gc.disable()

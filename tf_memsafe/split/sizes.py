@@ -57,8 +57,8 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     Twice that where adding to what the loop sums takes long beside the rest.
 
     Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
-    the ten nearest of 200,000 points to 2,000 queries, chunks of 8 MB would read all points, or
-    merge the ten nearest so far, 200 times.
+    the ten nearest of 200,000 points to 2,000 queries, chunks of 16 MB would read all points, or
+    merge the ten nearest so far, 100 times.
     """
     stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
     sizes = [node.type.bytes for node in stored or loop.streamed]
