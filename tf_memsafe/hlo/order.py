@@ -21,13 +21,14 @@ def topological(roots: Iterable[Node], known: Collection[Node] = ()) -> list[Nod
         stack: list[tuple[Node, Iterator[Node]]] = [(root, iter(root.dependencies))]
         while stack:
             node, pending = stack[-1]
-            following = next((n for n in pending if n not in seen and n not in known), None)
-            if following is None:
+            for following in pending:
+                if following not in seen and following not in known:
+                    seen.add(following)
+                    stack.append((following, iter(following.dependencies)))
+                    break
+            else:
                 ordered.append(node)
                 stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(following.dependencies)))
     return ordered
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
-from tf_memsafe.split.cuts import Request, Span, Way, pieces, requests, way_along
+from tf_memsafe.split.cuts import Asked, Request, Span, Way, pieces, requests, way_along
 from tf_memsafe.split.program import Program
 
 
@@ -89,41 +89,45 @@ class Arrangement:
             cuts[node].append(cut)
         for node in self._program.nodes:
             for cut in cuts[node]:
-                ways = [replace(way_along(node, cut), span=s) for s in self._computed[node, cut]]
-                self._levels[node, cut] = max(self._level(node, way) for way in ways)
-                found = [self._direction(node, way) for way in ways]
+                way = way_along(node, cut)
+                asked = [
+                    requests(node, cut, way.operands, span) for span in self._computed[node, cut]
+                ]
+                self._levels[node, cut] = max(self._level(node, each) for each in asked)
+                found = [self._direction(node, way, each) for each in asked]
                 self._directions[node, cut] = frozenset[bool]().union(*found)
             if node in self._sinks:
-                self._ready[node] = self._level(node, self._sinks[node]) + 1
-                self._direction(node, self._sinks[node])
+                way = self._sinks[node]
+                needed = requests(node, way.cut, way.operands, way.span)
+                self._ready[node] = self._level(node, needed) + 1
+                self._direction(node, way, needed)
             elif node in whole:
                 self._ready[node] = self._latest(node.dependencies)
 
-    def _level(self, node: Node, way: Way) -> int:
+    def _level(self, node: Node, asked: Sequence[Asked]) -> int:
         found = [self._latest(node.dependencies[len(node.operands) :])]
-        for operand, cut, _ in requests(node, way.cut, way.operands, way.span):
+        for operand, cut, _ in asked:
             level = None if cut is None else self._levels.get((operand, cut))
-            found.append(self._latest((operand,)) if level is None else level)
+            found.append(self._ready.get(operand, 0) if level is None else level)
         return max(found)
 
     def _latest(self, values: Sequence[Node]) -> int:
         """The first level at which all these are there whole; what is known is from the start."""
         return max((self._ready.get(value, 0) for value in values), default=0)
 
-    def _direction(self, node: Node, way: Way) -> frozenset[bool]:
+    def _direction(self, node: Node, way: Way, asked: Sequence[Asked]) -> frozenset[bool]:
         """Whether the way needs its chunks backwards, forwards, or does not mind."""
-        asked = requests(node, way.cut, way.operands, way.span)
-        needs = {
-            (operand, cut): self._directions.get((operand, cut), frozenset())
+        needs = [
+            (operand, directions)
             for operand, cut, _ in asked
-            if cut is not None
-        }
-        found = frozenset[bool]().union(*needs.values())
+            if cut is not None and (directions := self._directions.get((operand, cut)))
+        ]
+        found = frozenset[bool]().union(*(directions for _, directions in needs))
         own = _own_direction(node, way)
         if own is None and len(found) < 2:
             return found
         kept = bool(own)
-        self.blocked |= {value: node for (value, _), need in needs.items() if (not kept) in need}
+        self.blocked |= {value: node for value, need in needs if (not kept) in need}
         return frozenset((kept,))
 
     # --- which sinks share a loop ---
@@ -155,7 +159,10 @@ class Arrangement:
 
     def _one_way(self, sinks: dict[Node, Way]) -> Iterator[tuple[bool, dict[Node, Way]]]:
         """The sinks that take their chunks forwards, and those that take them backwards."""
-        directions = {node: self._direction(node, way) for node, way in sinks.items()}
+        directions = {
+            node: self._direction(node, way, requests(node, way.cut, way.operands, way.span))
+            for node, way in sinks.items()
+        }
         if not any(False in direction for direction in directions.values()):
             yield any(directions.values()), sinks
             return

@@ -127,17 +127,28 @@ def _cheapest(
     others: list[_Choice] = []
     for choices in _by_cost(graph, target.device):
         for choice in choices:
-            plan, sizes, costs = choice
-            cheaper = sizes[: bisect_left(costs, price)]
-            if not cheaper:
-                continue
-            split = write_first(plan, cheaper, target)
-            if split.estimate <= target.limit:
-                best, price = split, costs[sizes.index(split.chunks)]
-            elif len(cheaper) == len(sizes):
+            number = bisect_left(choice.costs, price)
+            split = _first_of(choice, number, target)
+            if split is not None and split.estimate <= target.limit:
+                best, price = split, choice.costs[choice.sizes.index(split.chunks)]
+            elif number == len(choice.sizes):
                 others.append(choice)
                 break  # what keeps more needs more
     return best, others
+
+
+def _first_of(choice: _Choice, number: int, target: Target) -> SplitGraph | None:
+    """The plan in the first of its `number` fastest chunk sizes that fits, else in the last.
+
+    Where those are not all, that last one alone tells whether any of them is likely to fit.
+    """
+    plan, sizes = choice.plan, choice.sizes[:number]
+    if number in (0, len(choice.sizes)):
+        return write_first(plan, sizes, target) if sizes else None
+    last = write_first(plan, sizes[-1:], target)
+    if last.estimate > target.limit or number == 1:
+        return last
+    return write_first(plan, sizes, target, last=last)
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

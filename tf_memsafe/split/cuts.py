@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,8 +21,7 @@ class Span(NamedTuple):
         return self.stop - self.first
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """How a loop over the steps of `span` computes a node from chunks of its operands.
 
     Its chunks are concatenated along `cut` or, where that is None, combined by `contraction`.
@@ -54,19 +52,35 @@ def span_of(node: Node, cut: Cut) -> Span:
 Request = tuple[Node, Cut]
 """A value wanted in chunks of this cut."""
 
+Asked = tuple[Node, Cut | None, Span]
+"""A value wanted whole, or in chunks of this cut, for these steps of a loop."""
 
-OperandCuts = tuple[Cut | None, ...] | None
 
-_known: WeakKeyDictionary[Node, dict[Cut, OperandCuts]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Node, dict[Cut, Way | None]] = WeakKeyDictionary()
 """What was found out of nodes that are still in use: planning asks the same many times over."""
 
 
-def operand_cuts(node: Node, cut: Cut) -> OperandCuts:
+def operand_cuts(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     """What a chunk of the node needs of each operand; None if no chunk can be computed alone."""
-    known = _known.setdefault(node, {})
+    way = _way_along(node, cut)
+    return None if way is None else way.operands
+
+
+def way_along(node: Node, cut: Cut) -> Way:
+    """The way that computes the node in chunks of a cut that can be computed alone."""
+    way = _way_along(node, cut)
+    assert way is not None, f"{node} cannot be cut along {cut}"
+    return way
+
+
+def _way_along(node: Node, cut: Cut) -> Way | None:
+    known = _known.get(node)
+    if known is None:
+        known = _known[node] = {}
     if cut not in known:
         dynamic = any(result.is_dynamic for result in node.results)
-        known[cut] = None if node.op.effects or dynamic else node.op.slice(node, cut)
+        needed = None if node.op.effects or dynamic else node.op.slice(node, cut)
+        known[cut] = None if needed is None else Way(span_of(node, cut), needed, cut)
     return known[cut]
 
 
@@ -80,19 +94,15 @@ def pieces(node: Node, cut: Cut) -> list[tuple[Span, int]]:
     return found
 
 
-def requests(
-    node: Node, cut: Cut | None, needed: Sequence[Cut | None], span: Span
-) -> Iterator[tuple[Node, Cut | None, Span]]:
+def requests(node: Node, cut: Cut | None, needed: Sequence[Cut | None], span: Span) -> list[Asked]:
     """What the steps of a span need of each operand, and in which of the steps."""
+    if not span.steps:
+        return []
     runs = pieces(node, cut) if cut is not None else []
-    asked = [(index, _both(span, run)) for run, index in runs]
-    for index, active in asked or [(index, span) for index, _ in enumerate(node.operands)]:
-        if active.steps > 0:
-            yield node.operands[index], needed[index], active
-
-
-def _both(one: Span, other: Span) -> Span:
-    return Span(max(one.first, other.first), min(one.stop, other.stop))
+    if not runs:
+        return [(*asked, span) for asked in zip(node.operands, needed, strict=True)]
+    both = [(Span(max(run.first, span.first), min(run.stop, span.stop)), at) for run, at in runs]
+    return [(node.operands[at], needed[at], active) for active, at in both if active.steps > 0]
 
 
 def carried(user: Node, operand: Node, cut: Cut) -> Cut | None:
@@ -112,13 +122,6 @@ def ways(node: Node, operand: Node, cut: Cut) -> Iterator[Way]:
         way = _contracting(node, contraction, operand, cut)
         if way is not None:
             yield way
-
-
-def way_along(node: Node, cut: Cut) -> Way:
-    """The way that computes the node in chunks of a cut that can be computed alone."""
-    needed = operand_cuts(node, cut)
-    assert needed is not None, f"{node} cannot be cut along {cut}"
-    return Way(span_of(node, cut), needed, cut)
 
 
 def _candidates(
