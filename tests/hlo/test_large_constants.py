@@ -41,7 +41,7 @@ OTHERS = {
 }
 
 
-def constant(matrix: Any, dtype: str = "f32") -> Node:
+def constant(matrix: np.ndarray, dtype: str = "f32") -> Node:
     return build.constant(matrix, TensorType(dtype, matrix.shape))
 
 
