@@ -12,11 +12,13 @@ import tensorflow as tf
 from tests.split.functions import (
     HEADS,
     attention,
+    distances,
     gradient_of,
     kernel_times_vector,
     nearest,
 )
 from tests.split.planning import floats, graph_for, plan_for
+from tf_memsafe.executable import compile_graph
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.liveness import is_stored
@@ -99,6 +101,21 @@ def test_what_is_left_over_is_computed_outside_the_loop(chunk: int, left_over: i
     outside = topological(split.graph.outputs)
     assert [node.name for node in outside].count("while") == 1
     assert [node.name for node in outside].count("sort") == left_over
+
+
+@pytest.mark.parametrize("steps", [2000, 1999])
+def test_what_is_left_over_does_not_exist_while_the_loop_runs(steps: int) -> None:
+    """XLA would compute it at any time: the loop has to tell where it begins."""
+
+    def spread(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        found = distances(x, y)
+        return tf.reduce_sum(tf.exp(found - tf.reduce_min(found, 1, keepdims=True)), 1)
+
+    plan = make_plan(graph_for(spread, floats(steps, 3), floats(20_000, 3)), threshold=10_000_000)
+    split = with_chunks(plan, [3])
+    assert split.chunks == (3,)
+    assert steps % 3
+    assert compile_graph(split.graph).peak <= split.estimate + 1_000
 
 
 # --- chunks under a limit ---

@@ -77,14 +77,17 @@ class _Writer:
         """The state after the steps of a segment: as many whole chunks as there are, and a rest."""
         size = min(chunk, segment.steps)
         trips, rest = divmod(segment.steps, size)
-        first = segment.stop - size if loop.backwards else segment.first
         if trips > 1:
-            state = self._while(loop, Chunk(build.index(first), size), first, trips, state)
+            done, state = self._while(loop, segment, size, trips, state)
         else:
-            state = self._straight(loop, first, size, state)
+            first = segment.stop - size if loop.backwards else segment.first
+            done, state = None, self._straight(loop, build.index(first), first, size, state)
         if rest:
             first = segment.first if loop.backwards else segment.stop - rest
-            state = self._straight(loop, first, rest, state)
+            begin = segment.stop - rest if loop.backwards else segment.first
+            # Found from how far the loop came, so that XLA does not compute it before the loop.
+            offset = _moved(loop, begin, done, size) if done else build.index(first)
+            state = self._straight(loop, offset, first, rest, state)
         return state
 
     def _step(
@@ -92,19 +95,23 @@ class _Writer:
     ) -> Step:
         return Step(self.whole, loop, chunk, first, carried)
 
-    def _straight(self, loop: LoopPlan, first: int, size: int, state: _State) -> _State:
-        step = self._step(loop, Chunk(build.index(first), size), first, state.carried)
+    def _straight(
+        self, loop: LoopPlan, offset: Node, first: int, size: int, state: _State
+    ) -> _State:
+        """The state after one more chunk, from step `first` on, which is what `offset` is."""
+        step = self._step(loop, Chunk(offset, size), first, state.carried)
         return _State(step.combined(state.accumulated or step.initial()), step.carried)
 
-    def _while(self, loop: LoopPlan, chunk: Chunk, first: int, trips: int, state: _State) -> _State:
-        """The state after `trips` chunks, of which `chunk`, from step `first` on, is the first."""
+    def _while(
+        self, loop: LoopPlan, segment: Span, size: int, trips: int, state: _State
+    ) -> tuple[Node, _State]:
+        """How many chunks a loop over `trips` of them has done in the end, and the state then."""
         types = [COUNTER, *(value.tensor for value in state.carried.values())]
         counter, *handed = build.region_parameters(types)
-        moved = build.multiply(counter, build.index(chunk.size))
-        move = build.subtract if loop.backwards else build.add
-        offset = move(chunk.offset, moved) if first else moved
+        first = segment.stop - size if loop.backwards else segment.first
+        chunk = Chunk(_moved(loop, first, counter, size), size)
         carried = dict(zip(state.carried, handed, strict=True))
-        body = self._step(loop, Chunk(offset, chunk.size), first, carried)
+        body = self._step(loop, chunk, first, carried)
         initial = state.accumulated or body.initial()
         types += [value.tensor for values in initial for value in values]
         # What was needed to build the chunk is there before the accumulators' types are known.
@@ -117,13 +124,21 @@ class _Writer:
         )
         condition = build.region_parameters(types)
         keep_going = build.compare(condition[0], build.index(trips), "LT")
-        _, *final = build.while_loop(
+        done, *final = build.while_loop(
             (build.index(0), *state.carried.values(), *_flat(initial)),
             Region(condition, (keep_going,)),
             Region(parameters, results, tuple(body.captures)),
         )
         after = dict(zip(state.carried, final, strict=False))
-        return _State(_regroup(final[len(handed) :], initial), after)
+        return done, _State(_regroup(final[len(handed) :], initial), after)
+
+
+def _moved(loop: LoopPlan, first: int, chunks: Node, size: int) -> Node:
+    """The step so many chunks after the first, in the direction in which the loop takes them."""
+    moved = build.multiply(chunks, build.index(size))
+    if loop.backwards:
+        return build.subtract(build.index(first), moved)
+    return build.add(build.index(first), moved) if first else moved
 
 
 def _flat(groups: Sequence[tuple[Node, ...]]) -> list[Node]:
