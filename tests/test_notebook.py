@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+from tf_memsafe.progress import page_of
 
 CELLS = {
     "load": "%load_ext tf_memsafe",
@@ -35,11 +41,8 @@ x, v = tf.ones([100, 3]), tf.ones([100, 2])
     "progress": """
 import time
 from tf_memsafe.progress import progress, stage
-with progress("kernel"):
-    with stage("compiling"):
-        time.sleep(2.1)
-    with stage("proving"):
-        pass
+with progress("kernel"), stage("compiling"):
+    time.sleep(2.7)
 with progress("short"), stage("planning"):
     pass
 """,
@@ -66,7 +69,7 @@ def printed(outputs: list[Any]) -> str:
 def notes(outputs: list[Any]) -> list[str]:
     """The text of each note, and not of its link."""
     found = [o.data["text/html"] for o in outputs if o.output_type == "display_data"]
-    return [re.sub("<.*?>", "", note) for note in found]
+    return [re.sub("<.*?>", "", note) for note in found if note]
 
 
 def result(outputs: list[Any]) -> Any:
@@ -94,7 +97,8 @@ def test_a_note_where_a_function_was_rewritten(outputs: dict[str, list[Any]]) ->
 
 
 def test_the_link_of_the_note_is_the_report(outputs: dict[str, list[Any]]) -> None:
-    (note,) = [o.data["text/html"] for o in outputs["call"] if o.output_type == "display_data"]
+    found = [o.data["text/html"] for o in outputs["call"] if o.output_type == "display_data"]
+    (note,) = filter(None, found)
     (page,) = re.findall('href="data:text/html;base64,(.*?)"', note)
     text = base64.b64decode(page).decode()
     assert text.startswith("<!DOCTYPE html>")
@@ -112,10 +116,70 @@ def test_a_plot_is_shown_once(outputs: dict[str, list[Any]]) -> None:
     assert [o.output_type for o in outputs["plot"]] == ["execute_result"]
 
 
-def test_long_work_is_shown_and_short_work_is_not(outputs: dict[str, list[Any]]) -> None:
-    shown = "".join(o.text for o in outputs["progress"])
-    line = "tf_memsafe: kernel: proving ... 2 s"
-    assert shown == f"\r{line}\r{' ' * len(line)}\r"
+def test_the_line_on_long_work_is_empty_in_the_end(outputs: dict[str, list[Any]]) -> None:
+    (line,) = outputs["progress"]
+    assert line.output_type == "display_data"
+    assert set(line.data.values()) == {""}
+
+
+SLOW = """
+import tensorflow as tf, tf_memsafe
+
+@tf.function(jit_compile=True)
+def slow(x):
+    for _ in range(5):
+        x = tf.linalg.svd(x)[1] + tf.exp(x)
+    return x
+
+try:
+    with tf_memsafe.memory_limit("50kB"):
+        slow(tf.ones([50, 50]))
+except tf_memsafe.MemoryLimitError:
+    pass
+"""
+
+
+def test_a_compile_is_told_while_it_takes_long() -> None:
+    manager, client = start_new_kernel(kernel_name="python3")
+    with closing_kernel(manager, client):
+        client.execute(SLOW)
+        told = list(_told(client))
+    ended = told[-1][0]
+    first = next(time for time, text in told if "tf_memsafe: slow: compiling ..." in text)
+    assert ended - first > 1
+    assert told[-2][1] == ""
+
+
+def test_the_line_counts_by_itself() -> None:
+    line = page_of("slow", "compiling", 0.5)
+    assert "tf_memsafe: slow: compiling ... " in line
+    assert 'style="animation-delay: 1.5s"' in line  # until it is seen
+    assert 'style="animation-delay: -0.5s"' in line  # what the seconds start with
+
+
+def _told(client: Any) -> Iterator[tuple[float, str]]:
+    """What a kernel writes until it is idle, and when that arrives."""
+    while True:
+        message = client.get_iopub_msg(timeout=300)
+        content = message["content"]
+        if "display" in message["msg_type"] or "display_id" in content.get("transient", {}):
+            yield time.time(), content["data"]["text/plain"]
+        if message["msg_type"] == "error":
+            raise AssertionError("\n".join(content["traceback"]))
+        if content.get("execution_state") == "idle" and message["parent_header"]["msg_type"] == (
+            "execute_request"
+        ):
+            yield time.time(), "idle"
+            return
+
+
+@contextmanager
+def closing_kernel(manager: Any, client: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 def test_a_failing_cell_stops_the_notebook() -> None:

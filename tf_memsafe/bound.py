@@ -15,9 +15,21 @@ NEW_LISTS = {"TensorListReserve": 1, "EmptyTensorList": 1}
 FILLS_LISTS = {"TensorListSetItem": 2, "TensorListPushBack": 1}
 """Ops that put a tensor into a list: which operand that is."""
 
-PASS_LISTS_ON = {*NEW_LISTS, *FILLS_LISTS, *LOOPS, "Placeholder", "Identity"}
-"""Ops whose lists hold no tensor that is not counted elsewhere."""
+DATA = {"IteratorGetNext", "IteratorGetNextAsOptional", "OptionalGetValue"}
+"""Ops whose results are a data set's elements, which the data set makes."""
 
+HELD = "tf_memsafe_held"
+"""In the name of an op that makes a call which is held to the limit by itself."""
+
+UNREAD = "redundant_placeholder"
+"""In the name of what a loop's condition is given and does not look at."""
+
+PASSES_ON = {"Identity", "IdentityN", "PreventGradient", "StopGradient"}
+"""Ops whose results are the very buffers that they are given: an unknown size is counted there."""
+
+HOLDERS = {*NEW_LISTS, *FILLS_LISTS, *LOOPS, "If", "StatelessIf", "Placeholder", "Identity"}
+HOLDERS |= {*DATA, "OptionalFromValue", "OptionalNone"}
+"""Ops whose lists and optionals hold no tensor that is not counted elsewhere."""
 
 STRING_BYTES = 24
 """Of a string without its text, of which nothing is known. XLA knows no strings, so this tells only
@@ -63,14 +75,14 @@ def _listed_bytes(loop: tf.Operation, body: tf.Graph) -> int | None:
 
 def _result_bytes(result: tf.Tensor) -> int | None:
     operation = result.op
-    if result.dtype == tf.resource:
+    if result.dtype == tf.resource or operation.type in DATA or HELD in operation.name:
         return 0
-    if result.dtype == tf.variant and operation.type in PASS_LISTS_ON:
+    if result.dtype == tf.variant and operation.type in HOLDERS:
         return 0
     if operation.type == "TensorListFromTensor":
         return _result_bytes(operation.inputs[0])
     if result.dtype == tf.variant or not result.shape.is_fully_defined():
-        return None
+        return 0 if operation.type in PASSES_ON or UNREAD in operation.name else None
     return int(result.shape.num_elements() * (result.dtype.size or STRING_BYTES))
 
 

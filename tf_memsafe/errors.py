@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -51,11 +52,12 @@ class MemorySafetyWarning(UserWarning):
 _warned: set[tuple[str, SourceLine | None]] = set()
 
 
-def warn_once(message: str, graph: tf.Graph) -> None:
+def warn_once(message: str, graph: tf.Graph, more: Callable[[tf.Graph], str] | None = None) -> None:
     """Warns of what became of a traced function: once for all its traces, which differ in shape.
 
     Functions are told apart by where they are written, messages by their words alone. The warning
-    is at the line of the user's code that is running, whatever libraries lie between.
+    is at the line of the user's code that is running, whatever libraries lie between. more: what
+    else to say of the graph, which is asked for where there is a warning only.
     """
     key = re.sub(r"\d+", "", message), first_line(graph)
     if key in _warned:
@@ -63,7 +65,8 @@ def warn_once(message: str, graph: tf.Graph) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
+    text = f"{message}. {more(graph)}" if more else message
     warnings.warn_explicit(
-        message, MemorySafetyWarning, frame.f_code.co_filename, frame.f_lineno, module="tf_memsafe"
+        text, MemorySafetyWarning, frame.f_code.co_filename, frame.f_lineno, module="tf_memsafe"
     )
     _warned.add(key)  # not where warnings are errors: they are raised at each call

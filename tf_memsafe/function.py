@@ -16,7 +16,7 @@ from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.gradient import Backward, Values, is_differentiable
 from tf_memsafe.progress import progress, stage
 from tf_memsafe.proof import Proof, prove
-from tf_memsafe.reasons import not_compiled
+from tf_memsafe.reasons import at_stake, dropped, not_compiled
 from tf_memsafe.report import limit_message, record
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
@@ -132,8 +132,8 @@ class LimitedFunction:
             record(proof, self.function)
             for failure in proof.failures:
                 name = xla.name_of(self.function)
-                message = f"tf_memsafe drops a program that it wrote for {name}: {failure}"
-                warn_once(message, self.function.graph)
+                message = f"tf_memsafe {dropped(name, failure)}"
+                warn_once(message, self.function.graph, at_stake)
             return proof
 
     # --- calls ---
@@ -241,4 +241,5 @@ class LimitedFunction:
 
 def leave(function: ConcreteFunction, reason: str) -> None:
     """Warns that calls go to the user's function untouched, and why."""
-    warn_once(f"tf_memsafe leaves {xla.name_of(function)} as it is: {reason}", function.graph)
+    message = f"tf_memsafe leaves {xla.name_of(function)} as it is: {reason}"
+    warn_once(message, function.graph, at_stake)

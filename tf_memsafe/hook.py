@@ -12,11 +12,13 @@ import tensorflow as tf
 
 from tf_memsafe import limits, xla
 from tf_memsafe.bound import executor_bytes
+from tf_memsafe.constant import ConstantsFunction, Positions, constant_arguments, values_of
+from tf_memsafe.deferred import Call, can_be_deferred, defer, original, reads_data
 from tf_memsafe.errors import warn_once
 from tf_memsafe.function import LimitedFunction, leave
 from tf_memsafe.limits import Limit
 from tf_memsafe.reasons import open_shapes, other_device
-from tf_memsafe.rewrite.options import get_optimizer_options, options_key
+from tf_memsafe.rewrite.options import get_optimizer_options, options_key, override_options
 from tf_memsafe.self_check import self_check
 from tf_memsafe.xla import ConcreteFunction
 
@@ -26,7 +28,7 @@ _LIMITED = "_tf_memsafe"
 
 
 MOST_KNOWN = 32
-"""For how many shapes, limits and optimizers a function's programs are kept."""
+"""For how many shapes, constants, limits and optimizers a function's programs are kept."""
 
 
 class _Hook:
@@ -106,9 +108,14 @@ def _call(
     function: ConcreteFunction, tensor_inputs: list[tf.Tensor], captured_inputs: list[tf.Tensor]
 ) -> Any:
     """What a concrete function's call comes to while the hook is there (TensorFlow's names)."""
-    limited = _limited(function, tensor_inputs, captured_inputs)
-    if limited is None:
+    limit = limits.in_force()
+    if not _is_for_itself(function, captured_inputs, limit):
         return xla.call_flat(function, tensor_inputs, captured_inputs)
+    if can_be_deferred(function, tensor_inputs) and open_shapes(function, tensor_inputs):
+        return defer(function, tensor_inputs, _later(limit))
+    limited = _known(function).under(function, limit, tensor_inputs)
+    if limited is None:
+        return _as_written(function, tensor_inputs, captured_inputs)
     inputs = [*tensor_inputs, *captured_inputs]
     watched = xla.is_watched(inputs, function)
     if watched and xla.has_tangents(inputs):
@@ -116,23 +123,47 @@ def _call(
             leave(function, "a tf.autodiff.ForwardAccumulator watches it; open that inside of it")
         return xla.call_flat(function, tensor_inputs, captured_inputs)
     if limited.runs_as_written_for(watched):
-        return xla.call_flat(function, tensor_inputs, captured_inputs)
+        return _as_written(function, tensor_inputs, captured_inputs)
     return xla.pack_outputs(function, limited(limited.values(tensor_inputs), watched))
 
 
-def _limited(
+def _as_written(
     function: ConcreteFunction, arguments: Sequence[tf.Tensor], captured: Sequence[tf.Tensor]
-) -> LimitedFunction | None:
-    """What holds this call to the limit in force; None if the call is left alone."""
-    limit = limits.in_force()
+) -> Any:
+    """TensorFlow's own call; what calls inside of it raise is raised as it was."""
+    try:
+        return xla.call_flat(function, arguments, captured)
+    except tf.errors.OpError as error:
+        raised = original(error)
+        if raised is error:
+            raise
+    raise raised
+
+
+def _is_for_itself(function: ConcreteFunction, captured: Sequence[tf.Tensor], limit: Limit) -> bool:
+    """Whether a call is one to hold to a limit; what is called inside of it is no longer."""
     if limit.bytes is None or not _captures(function, captured):
-        return None
-    if not (tf.executing_eagerly() or _is_traced_alone(function)):
-        return None
+        return False
+    return tf.executing_eagerly() or _is_traced_alone(function)
+
+
+def _later(limit: Limit) -> Call:
+    """Calls a function under the limit and the optimizers that are in force now."""
+    optimizers = get_optimizer_options()
+
+    def call(function: ConcreteFunction, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
+        with limits.override(limit), override_options(optimizers):
+            results = _call(function, arguments, function.captured_inputs)
+        return [t for t in tf.nest.flatten(results, expand_composites=True) if tf.is_tensor(t)]
+
+    return call
+
+
+def _known(function: ConcreteFunction) -> _Known:
     known: _Known | None = vars(function).get(_LIMITED)
     if known is None:
         known = vars(function).setdefault(_LIMITED, _Known(function))
-    return known.under(function, limit, arguments)
+    return known
 
 
 def _captures(function: ConcreteFunction, captured_inputs: Sequence[tf.Tensor]) -> bool:
@@ -144,61 +175,99 @@ def _captures(function: ConcreteFunction, captured_inputs: Sequence[tf.Tensor]) 
 def _is_traced_alone(function: ConcreteFunction) -> bool:
     """Whether a call that is being traced is held to the limit for itself.
 
-    What XLA compiles around it, and what is not compiled at all, is cut with all it calls.
+    What XLA compiles around it, and what is not compiled at all, is cut with all it calls; but for
+    a function that reads data from an iterator, which XLA cannot compile. Replicas wait for each
+    other: what they call without `jit_compile=True` is left together.
     """
-    return tf.inside_function() and xla.must_compile(function) and not xla.is_compiled_around()
+    if not tf.inside_function():
+        return False
+    alone = xla.must_compile(function) or (reads_data() and not tf.distribute.has_strategy())
+    return alone and not xla.is_compiled_around()
 
 
 class _Known:
-    """What came of one function, by limit, optimizers and shapes."""
+    """What came of one function, by limit, optimizers, shapes and values of constant arguments."""
 
     def __init__(self, function: ConcreteFunction) -> None:
         arguments = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
         self._has_open_shapes = any(not a.shape.is_fully_defined() for a in arguments)
+        self._constants: Positions | None = None  # not known before one is asked for
         self._found: dict[Any, LimitedFunction | None] = {}
 
     def under(
         self, function: ConcreteFunction, limit: Limit, arguments: Sequence[tf.Tensor]
     ) -> LimitedFunction | None:
         """None if the function is left alone."""
-        shapes = [tuple(a.shape) for a in arguments] if self._has_open_shapes else ()
-        key = (limit, options_key(), *shapes)
         try:
-            return self._found[key]
+            return self._found[self._key(limit, arguments)]
         except KeyError:
             with _lock:
-                if key not in self._found:
-                    self._make_room(function)
-                    self._found[key] = _limit(function, arguments, limit)
-                return self._found[key]
+                return self._find(function, limit, arguments)
 
-    def _make_room(self, function: ConcreteFunction) -> None:
-        """Forgets what has been known for longest, if too much is."""
+    def _key(self, limit: Limit, arguments: Sequence[tf.Tensor]) -> Any:
+        shapes = [tuple(a.shape) for a in arguments] if self._has_open_shapes else ()
+        values = values_of(arguments, self._constants) if self._constants else ()
+        return limit, options_key(), *shapes, values
+
+    def _find(
+        self, function: ConcreteFunction, limit: Limit, arguments: Sequence[tf.Tensor]
+    ) -> LimitedFunction | None:
+        key = self._key(limit, arguments)
+        if key in self._found:  # by another thread
+            return self._found[key]
+        is_held = _is_held(function, arguments, limit)
+        if is_held and self._constants is None:
+            self._constants = constant_arguments(function, arguments)
+            key = self._key(limit, arguments)
+        if not self._has_room(function):
+            return None
+        self._found[key] = self._limited(function, limit, arguments) if is_held else None
+        return self._found[key]
+
+    def _limited(
+        self, function: ConcreteFunction, limit: Limit, arguments: Sequence[tf.Tensor]
+    ) -> LimitedFunction:
+        assert limit.bytes is not None
+        optimizers, constants = get_optimizer_options(), self._constants
+        if constants and values_of(arguments, constants) is not None:
+            return ConstantsFunction(function, arguments, constants, limit.bytes, optimizers)
+        specs = [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
+        return LimitedFunction(function, specs, limit.bytes, optimizers)
+
+    def _has_room(self, function: ConcreteFunction) -> bool:
+        """Makes room where none is left, by forgetting what has been known for longest.
+
+        Not for more values of a function that is compiled for the limit's sake alone: a position
+        that runs through the data would have each step of a loop compiled.
+        """
         if len(self._found) < MOST_KNOWN:
-            return
-        del self._found[next(iter(self._found))]
-        name = xla.name_of(function)
-        warn_once(
-            f"tf_memsafe has planned {name} for more than {MOST_KNOWN} shapes, and compiles it for "
-            "each: pad its arguments to a few sizes",
-            function.graph,
+            return True
+        many, does, advice = "shapes", "compiles it for each", "pad its arguments to a few sizes"
+        if self._constants:
+            names = ", ".join(function.inputs[i].op.name for i in self._constants)
+            many, advice = f"values of {names}", "XLA has to know them, so give it few"
+        if has_room := xla.must_compile(function) or not self._constants:
+            del self._found[next(iter(self._found))]
+        else:
+            does = "leaves it as it is for others"
+        planned = (
+            f"tf_memsafe has planned {xla.name_of(function)} for more than {MOST_KNOWN} {many}"
         )
+        warn_once(f"{planned}, and {does}: {advice}", function.graph)
+        return has_room
 
 
-def _limit(
-    function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: Limit
-) -> LimitedFunction | None:
+def _is_held(function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: Limit) -> bool:
+    """Whether a limit holds for a function; warns of the reason if one that it is for is left."""
     assert limit.bytes is not None
     compiled = xla.must_compile(function)
     if not compiled:
         if limit.scope == "jit":
-            return None
+            return False
         bound = executor_bytes(function.graph)
         if bound is not None and bound <= limit.bytes:
-            return None
+            return False
     reason = open_shapes(function, arguments) or (None if compiled else other_device(function))
     if reason is not None:
         leave(function, reason)
-        return None
-    specs = [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
-    return LimitedFunction(function, specs, limit.bytes, get_optimizer_options())
+    return reason is None

@@ -6,17 +6,26 @@ import atexit
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from html import escape
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tf_memsafe.progress_line import AFTER, text_of
 
 VARIABLE = "TF_MEMSAFE_PROGRESS"
 """The environment variable that switches the line off where it is 0."""
+
+
+SILENT = {"compiling", "proving"}
+"""Stages in which XLA compiles and lets no thread of the process run."""
+
+SLOW_START = 0.1
+"""Seconds from which on the work before a compile tells that this one may take seconds, too."""
 
 
 class _Shown(Protocol):
@@ -131,19 +140,62 @@ _terminal = _Terminal()
 
 
 class _Notebook:
-    """A line of text, written anew at each stage: while XLA compiles, no kernel can show any."""
+    """A line below the cell, whose seconds the browser counts; it is empty in the end.
 
-    _length = 0
+    While XLA compiles to measure a program, no thread of the process runs: what may take long is
+    told before, and the browser shows it when it is time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told = ("", "", 0.0)
+        self._line: Any = None
+        self._timer: threading.Timer | None = None
 
     def tell(self, name: str, stage: str, since: float) -> None:
+        self._told = name, stage, since
         passed = time.time() - since
-        if stage and passed >= AFTER:
-            self._write(text_of(name, stage, passed))
-        elif not stage and self._length:
-            self._write("")
+        if self._line is not None or (stage in SILENT and passed >= SLOW_START):
+            self._show()
+        elif stage and self._timer is None:
+            self._timer = threading.Timer(max(0, AFTER - passed), self._show)
+            self._timer.daemon = True
+            self._timer.start()
+        if not stage and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _write(self, text: str) -> None:
-        padded = text.ljust(self._length)
-        sys.stderr.write(f"\r{padded}" if text else f"\r{padded}\r")
-        sys.stderr.flush()
-        self._length = len(text)
+    def _show(self) -> None:
+        from IPython.display import display  # noqa: PLC0415  # there is a notebook, so it is
+
+        with self._lock:
+            name, stage, since = self._told
+            passed = time.time() - since
+            text = text_of(name, stage, passed) if stage else ""
+            data = {"text/plain": text, "text/html": page_of(name, stage, passed) if stage else ""}
+            if self._line is not None:
+                self._line.update(data, raw=True)
+            elif stage:
+                self._line = display(data, raw=True, display_id=True)
+            sys.stderr.flush()  # returns when what was shown before is on its way, too
+            self._line = self._line if stage else None
+
+
+def page_of(name: str, stage: str, seconds: float) -> str:
+    """The line as HTML that counts on by itself, and is not seen before it is time."""
+    line = escape(f"tf_memsafe: {name}: {stage} ... ")
+    counted = f'<span class="seconds" style="animation-delay: {-seconds:.1f}s"></span>'
+    seen = f'style="animation-delay: {max(0, AFTER - seconds):.1f}s"'
+    return f'<div class="tf-memsafe-progress" {seen}><style>{COUNTING}</style>{line}{counted}</div>'
+
+
+COUNTING = """
+@property --tf-memsafe-seconds { syntax: "<integer>"; initial-value: 0; inherits: false; }
+@keyframes tf-memsafe-count { to { --tf-memsafe-seconds: 86400; } }
+@keyframes tf-memsafe-appear { from { visibility: hidden; } to { visibility: visible; } }
+.tf-memsafe-progress { animation: tf-memsafe-appear 1ms both; }
+.tf-memsafe-progress .seconds { animation: tf-memsafe-count 86400s linear both;
+  counter-reset: seconds var(--tf-memsafe-seconds); }
+.tf-memsafe-progress .seconds::after { content: counter(seconds) " s"; }
+"""
+"""How a browser counts seconds without a script."""

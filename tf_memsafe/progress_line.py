@@ -23,8 +23,8 @@ EVERY = 0.5
 
 
 def text_of(name: str, stage: str, seconds: float) -> str:
-    """`tf_memsafe: knn: compiling ... 12 s`."""
-    return f"tf_memsafe: {name}: {stage} ... {seconds:.0f} s"
+    """`tf_memsafe: knn: compiling ... 12 s`; without the seconds before it is time to show them."""
+    return f"tf_memsafe: {name}: {stage} ...{f' {seconds:.0f} s' if seconds >= AFTER else ''}"
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from tf_memsafe import xla
+from tf_memsafe import devices, xla
 from tf_memsafe.buffers import BufferAssignment
 from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.hlo.garbage import collector_paused
@@ -25,7 +25,7 @@ from tf_memsafe.hlo.reader import read, variable_updates
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.progress import stage
-from tf_memsafe.reasons import unknown
+from tf_memsafe.reasons import OTHER_RESULTS, unknown
 from tf_memsafe.rewrite.canonical import CANONICAL
 from tf_memsafe.rewrite.driver import Refusal, Rewrite, Rewritten
 from tf_memsafe.rewrite.pipeline import finish, rewrite
@@ -126,7 +126,7 @@ def prove(
     if graph is None or limit is None:
         return replace(proof, before=_measure(function, specs))
     rewritten = rewrite(graph, optimizers)
-    last = partial(finish, enabled=optimizers, device=xla.device_type())
+    last = partial(finish, enabled=optimizers, device=devices.current_type())
     compiled = xla.must_compile(function)
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         proof = replace(proof, before=BufferAssignment.estimated(bound))
@@ -164,7 +164,7 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
     updates = tuple(variable_updates(module).items())
     unknown = BufferAssignment.estimated(0)
     if len(graph.outputs) != len(xla.result_specs(function)) + len(updates):
-        return Proof(limit, unknown, problem="it has results that are not returned or assigned")
+        return Proof(limit, unknown, problem=OTHER_RESULTS)
     return Proof(limit, unknown, graph, constants, updates)
 
 
@@ -209,7 +209,7 @@ def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     assert proof.limit is not None
     smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
     compiled = partial(compile_graph, constants=proof.constants)
-    device = CPU if xla.device_type() == "CPU" else GPU
+    device = CPU if devices.current_type() == "CPU" else GPU
     search = Search(rewritten.graph, smaller, last, compiled, device)
     found = search.run(proof.limit)
     if found is not None:

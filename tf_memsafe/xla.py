@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
+from tf_memsafe import devices
 from tf_memsafe.buffers import BufferAssignment, read_buffers
+from tf_memsafe.disk_cache import anonymous, remembered
 
 try:
     from tensorflow.compiler.tf2xla.python import xla as tf_xla
@@ -80,9 +83,14 @@ def hlo_module(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> An
 def measure(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> BufferAssignment:
     """Compiles without running, and returns the buffers a call would need. Allocates none of them.
 
+    What XLA compiled in another process is not compiled again (`disk_cache`).
+
     Raises XlaCompileError when XLA cannot compile the function.
     """
-    serialized = _stage(function, specs, "optimized_hlo_proto_serialized")
+    serialized = remembered(
+        lambda: devices.current().encode() + anonymous(hlo_module(function, specs)),
+        lambda: _stage(function, specs, "optimized_hlo_proto_serialized"),
+    )
     return read_buffers(hlo_pb2.HloProto.FromString(serialized))
 
 
@@ -100,7 +108,7 @@ def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: st
     _check_specs(function, specs)
     try:
         return context.context().get_compiler_ir(
-            device(), None, function.name, list(specs), function.captured_inputs, stage
+            devices.current(), None, function.name, list(specs), function.captured_inputs, stage
         )
     except (ValueError, tf.errors.OpError) as error:
         raise XlaCompileError(f"XLA cannot compile it: {error}") from error
@@ -120,17 +128,6 @@ def is_compiled_around() -> bool:
     return False
 
 
-def device_type() -> str:
-    """The kind of device that what is compiled now will run on, as TensorFlow names it."""
-    return str(tf.DeviceSpec.from_string(device()).device_type)
-
-
-def device() -> str:
-    """The name of the device that functions run on where they are called now."""
-    with tf.init_scope():
-        return str(tf.constant(0.0).device)
-
-
 def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> None:
     """Refuses what TensorFlow would crash at."""
     count = len(function.inputs) - len(function.captured_inputs)
@@ -140,7 +137,10 @@ def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> 
         needed = f"{name_of(function)} needs {count} fully known shapes"
         raise ValueError(f"{needed}, not {given}: {advice}")
     if any(spec.dtype in (tf.resource, tf.variant) for spec in specs):
-        raise XlaCompileError("it takes a tf.Variable (or another resource) as an argument")
+        advice = "let it use that from outside, as a method does"
+        raise XlaCompileError(
+            f"it takes a tf.Variable (or another resource) as an argument; {advice}"
+        )
 
 
 def stablehlo_function(
@@ -160,20 +160,11 @@ def stablehlo_function(
             module=text,
             Tout=[spec.dtype for spec in outputs],
             Sout=[spec.shape for spec in outputs],
-            platforms=platforms(),
+            platforms=devices.platforms(),
         )
         return list(results) if outputs else []
 
     return run.get_concrete_function()
-
-
-def platforms() -> list[str]:
-    """The platforms that a program is written for: the CPU and what else this process can see."""
-    kinds = {device.device_type for device in tf.config.list_logical_devices()}
-    names = {"CPU": "CPU", "GPU": "CUDA", "TPU": "TPU"}
-    if "GPU" in kinds and tf.test.is_built_with_rocm():
-        names["GPU"] = "ROCM"
-    return sorted(names[kind] for kind in kinds & names.keys())
 
 
 def call_flat(
@@ -194,6 +185,12 @@ def is_watched(tensors: Sequence[tf.Tensor], function: ConcreteFunction) -> bool
         resource_variable_ops.variable_accessed(variable)
     possible = gradients_util.PossibleTapeGradientTypes(list(tensors))
     return bool(possible != gradients_util.POSSIBLE_GRADIENT_TYPES_NONE)
+
+
+def unrecorded() -> AbstractContextManager[None]:
+    """A block of which no gradient tape sees anything."""
+    block: AbstractContextManager[None] = record.stop_recording()
+    return block
 
 
 def has_tangents(tensors: Sequence[tf.Tensor]) -> bool:

@@ -54,8 +54,14 @@ def test_batch_jacobian(
     assert rewritten_runs
 
 
+def direction(x: tf.Tensor) -> tf.Tensor:
+    return tf.cos(7 * x)
+
+
 @BOTH
-def test_hessian_vector_product(made: Make, under_limit: Callable[..., Any]) -> None:
+def test_hessian_vector_product(
+    made: Make, under_limit: Callable[..., Any], rewritten_runs: Runs
+) -> None:
     function, (x, v) = made(energy), points_and_weights()
 
     def product() -> tf.Tensor:
@@ -65,10 +71,12 @@ def test_hessian_vector_product(made: Make, under_limit: Callable[..., Any]) -> 
                 inner.watch(x)
                 y = function(x, v)
             gradient = inner.gradient(y, x)
-        return outer.gradient(gradient, x, output_gradients=tf.ones_like(x))
+        return outer.gradient(gradient, x, output_gradients=direction(x))
 
     expected = product()
     assert_same(under_limit(product), expected)
+    assert len(rewritten_runs) >= 3
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
 @BOTH
@@ -78,7 +86,7 @@ def test_forward_accumulator_over_a_backward_pass(
     function, (x, v) = made(energy), points_and_weights()
 
     def product() -> tf.Tensor:
-        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+        with tf.autodiff.ForwardAccumulator(x, direction(x)) as accumulator:
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 y = function(x, v)
@@ -102,12 +110,17 @@ def clipped(x: tf.Tensor) -> Any:
     ids=["custom_gradient", "stop_gradient", "recompute_grad"],
 )
 def test_gradients_that_the_user_defines(
-    made: Make, inner: Callable[[tf.Tensor], tf.Tensor], under_limit: Callable[..., Any]
+    made: Make,
+    inner: Callable[[tf.Tensor], tf.Tensor],
+    under_limit: Callable[..., Any],
+    rewritten_runs: Runs,
 ) -> None:
     function = made(lambda x, v: energy(inner(x), v) + energy(x, inner(v)))
     x, v = points_and_weights()
     expected = gradients(function)(x, v)
     assert_same(under_limit(lambda: gradients(function)(x, v)), expected)
+    assert len(rewritten_runs) == 2
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
 @BOTH

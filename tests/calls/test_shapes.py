@@ -83,21 +83,6 @@ def test_partial_functions_and_defaults(made: Make, rewritten_runs: Runs) -> Non
 
 
 @BOTH
-def test_a_number_that_has_to_be_known_when_it_is_compiled(made: Make) -> None:
-    def nearest(x: tf.Tensor, k: tf.Tensor) -> Any:
-        distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
-        return tf.math.top_k(-distances, k)
-
-    traced, (x, _) = made(nearest), points_and_weights()
-    expected = tf.function(nearest)(x, tf.constant(5))
-    with tf_memsafe.memory_limit(LIMIT):
-        if made is tf.function:
-            with pytest.warns(tf_memsafe.MemorySafetyWarning, match="leaves nearest as it is"):
-                assert_same(tuple(traced(x, tf.constant(5))), tuple(expected))
-        assert_same(tuple(traced(x, 5)), tuple(expected))
-
-
-@BOTH
 def test_ragged_and_sparse_arguments(made: Make) -> None:
     def function(ragged: tf.RaggedTensor, sparse: tf.SparseTensor, x: tf.Tensor, v: Any) -> Any:
         total = tf.reduce_sum(ragged.values) + tf.reduce_sum(sparse.values)

@@ -34,30 +34,34 @@ class Attention(keras.layers.Layer):
         return tf.matmul(tf.nn.softmax(scores), values)
 
 
-def model() -> keras.Model:
+def model(batch: int | None = BATCH, **options: Any) -> keras.Model:
     keras.utils.set_random_seed(1)
     layers = [
-        keras.Input((LENGTH, WIDTH), BATCH),
+        keras.Input((LENGTH, WIDTH), batch),
         Attention(WIDTH),
         keras.layers.GlobalAveragePooling1D(),
         keras.layers.Dense(1),
     ]
     made = keras.Sequential(layers)
-    made.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", jit_compile=True)
+    options = {"jit_compile": True, **options}
+    made.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", **options)
     return made
 
 
-def batches(rows: int = ROWS) -> tf.data.Dataset:
+def arrays(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
-    x = random.normal(size=(rows, LENGTH, WIDTH)).astype("float32")
-    y = random.normal(size=(rows, 1)).astype("float32")
-    return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=True)
+    x, y = random.normal(size=(rows, LENGTH, WIDTH)), random.normal(size=(rows, 1))
+    return x.astype("float32"), y.astype("float32")
+
+
+def batches() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(arrays()).batch(BATCH, drop_remainder=True)
 
 
 def limited(call: Callable[[], Any]) -> Any:
+    """What a call returns under the limit, of which nothing is left as it is."""
     with warnings.catch_warnings(), tf_memsafe.memory_limit(LIMIT):
-        # The functions around, which take the batches from an iterator, are not compiled.
-        warnings.filterwarnings("ignore", ".*IteratorGetNext.*")
+        warnings.simplefilter("error", tf_memsafe.MemorySafetyWarning)
         return call()
 
 
@@ -82,25 +86,67 @@ def test_evaluation_and_prediction(rewritten_runs: Runs) -> None:
     close(limited(lambda: cut.predict(batches(), verbose=0)), plain.predict(batches(), verbose=0))
 
 
-def test_a_smaller_last_batch() -> None:
-    plain, cut = model(), model()
-    expected = plain.predict(np.ones((ROWS, LENGTH, WIDTH), "float32"), BATCH, verbose=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tf_memsafe.MemorySafetyWarning)
-        found = limited(
-            lambda: cut.predict(np.ones((ROWS, LENGTH, WIDTH), "float32"), BATCH, verbose=0)
-        )
-    assert found.shape == (ROWS, 1)
-    close(found, expected)
+# --- NumPy arrays, as Keras cuts them into batches: their size is open, the last one is smaller ---
+
+OPTIONS = pytest.mark.parametrize(
+    "options",
+    [{"jit_compile": True}, {"jit_compile": False}, {"steps_per_execution": 2}],
+    ids=["compiled", "plain", "two_steps"],
+)
+CALLS: dict[str, Callable[[keras.Model], Any]] = {
+    "fit": lambda m: m.fit(*arrays(), BATCH, 2, shuffle=False, verbose=0).history["loss"],
+    "evaluate": lambda m: m.evaluate(*arrays(), BATCH, verbose=0),
+}
 
 
-def test_a_batch_of_open_size_says_that_it_is_left_alone() -> None:
-    cut = model()
+def are_batches(runs: Runs) -> bool:
+    """Whether programs of both sizes were run, all within the limit."""
+    sizes = {run.graph.types[0].shape[0] for run in runs}
+    return BATCH in sizes and all(run.peak <= LIMIT for run in runs)
+
+
+@OPTIONS
+@pytest.mark.parametrize("name", CALLS)
+def test_batches_of_open_size(name: str, options: dict[str, Any], rewritten_runs: Runs) -> None:
+    call, plain, cut = CALLS[name], model(None, **options), model(None, **options)
+    expected = call(plain)
+    close(limited(lambda: call(cut)), expected)
+    for one, other in zip(cut.get_weights(), plain.get_weights(), strict=True):
+        close(one, other)
+    assert are_batches(rewritten_runs)
+
+
+@OPTIONS
+def test_prediction_in_batches_of_open_size(options: dict[str, Any], rewritten_runs: Runs) -> None:
+    plain, cut, (x, _) = model(None, **options), model(None, **options), arrays()
+    with warnings.catch_warnings(), tf_memsafe.memory_limit(LIMIT):
+        # A compiled step is traced for any size, before the function around it is cut for each.
+        warnings.filterwarnings("ignore", ".*leaves one_step_on_data.* shape of")
+        found = cut.predict(x, BATCH, verbose=0)
+    close(found, plain.predict(x, BATCH, verbose=0))
+    assert are_batches(rewritten_runs)
+
+
+@OPTIONS
+def test_a_limit_that_cannot_be_kept_to(options: dict[str, Any]) -> None:
+    made = model(None, **options)
     with (
-        tf_memsafe.memory_limit(LIMIT),
-        pytest.warns(tf_memsafe.MemorySafetyWarning, match="shape of"),
+        tf_memsafe.memory_limit(50_000),
+        pytest.raises(tf_memsafe.MemoryLimitError, match="scores = ") as caught,
     ):
-        cut.predict(np.ones((ROWS, LENGTH, WIDTH), "float32"), BATCH, verbose=0)
+        made.fit(*arrays(), BATCH, verbose=0)
+    assert caught.value.memory_limit == 50_000
+
+
+def test_an_error_in_a_layer_is_raised_as_it_is() -> None:
+    class Broken(keras.layers.Layer):
+        def call(self, inputs: tf.Tensor) -> tf.Tensor:
+            raise KeyError("mine")
+
+    made = keras.Sequential([Broken()])
+    made.compile("sgd", "mse")
+    with tf_memsafe.memory_limit(LIMIT), pytest.raises(KeyError, match="mine"):
+        made.fit(*arrays(), BATCH, verbose=0)
 
 
 def test_a_call_of_the_model(rewritten_runs: Runs) -> None:

@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from tests.programs import COUNT, LIMIT
 from tf_memsafe import Report, explain
+from tf_memsafe.report import text
+from tf_memsafe.source import SourceLine
 
 F64 = tf.float64
 SPECS = [tf.TensorSpec([COUNT, 3], F64), tf.TensorSpec([COUNT, 4], F64)]
@@ -56,3 +58,9 @@ def fitting() -> Report:
 @cache
 def too_large_to_compile() -> Report:
     return explain(factor, tf.TensorSpec([200_000, 3]), memory_limit="1GB")
+
+
+def shown(place: str) -> str:
+    """A place in a file as a report's text has it."""
+    file, _, line = place.rpartition(":")
+    return text.place(SourceLine(file, int(line), ""))

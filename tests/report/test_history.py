@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.programs import LIMIT, compiled, kernel, place_of, points_and_weights
+from tests.report.reports import shown
 from tf_memsafe import MemoryLimitError, Report, last_reports
 
 
@@ -28,7 +29,7 @@ def test_what_was_rewritten_is_listed_once_for_each_signature(before: list[Repor
     first, second = last_reports()[len(before) :]
     assert [r.name for r in (first, second)] == ["kernel", "kernel"]
     assert (first.memory_limit, first.fits, len(first.loops)) == (LIMIT, True, 1)
-    assert place_of(kernel, "distances = ") in str(first)
+    assert shown(place_of(kernel, "distances = ")) in str(first)
     assert "The program as written" in first.to_html()
 
 
@@ -63,7 +64,7 @@ def test_a_report_outlives_its_function_and_keeps_no_tensors() -> None:
     report = last_reports()[-1]
     gc.collect()
     assert captured() is None
-    assert place_of(kernel, "distances = ") in str(report)
+    assert shown(place_of(kernel, "distances = ")) in str(report)
     assert "The program as it is run" in report.to_html()
 
 

@@ -10,10 +10,12 @@ import pytest
 import tensorflow as tf
 
 from tests.programs import COUNT, LIMIT, place_of
+from tests.report.reports import shown
 from tf_memsafe import Report, explain
 from tf_memsafe.hlo import op
 from tf_memsafe.hlo.op import by_opcode
 from tf_memsafe.report import LARGEST_SHOWN, Blocker, Loop, Tensor
+from tf_memsafe.report.text import WIDTH
 
 F64 = tf.float64
 SPECS = [tf.TensorSpec([COUNT, 3], F64), tf.TensorSpec([COUNT, 4], F64)]
@@ -84,7 +86,7 @@ def test_the_text(cut: Report) -> None:
     text = str(cut)
     for part in ("kernel: fits", "40.00 kB", "88.8", "loop over an axis of 100", "240.00 kB"):
         assert part in text
-    assert place_of(kernel, "distances = ") in text
+    assert shown(place_of(kernel, "distances = ")) in text
     assert "distances = tf.reduce_sum" in text
 
 
@@ -143,7 +145,7 @@ def test_an_unknown_op(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not report.fits
     assert report.problem is not None
     assert "'sine'" in report.problem
-    assert f"left as it is: {report.problem}" in str(report)
+    assert f"left as it is: {report.problem}" in " ".join(str(report).split())
     assert (report.largest, report.stablehlo) == ((), "")
 
 
@@ -177,7 +179,7 @@ def test_the_dict_is_ready_for_json(name: str, request: pytest.FixtureRequest) -
 def test_the_text_fits_a_screen(name: str, request: pytest.FixtureRequest) -> None:
     lines = str(request.getfixturevalue(name)).splitlines()
     assert len(lines) < 40
-    assert max(map(len, lines)) <= 160  # a path, and a line of code of up to 100
+    assert max(map(len, lines)) <= WIDTH == 100
 
 
 def test_many_loops_and_blockers_fit_a_screen_too() -> None:
@@ -185,7 +187,7 @@ def test_many_loops_and_blockers_fit_a_screen_too() -> None:
     loops = tuple(Loop(10**6, 10, 10**5, (tensor,) * 20) for _ in range(6))
     blockers = (Blocker(tensor, "sort needs it whole"),) * 20
     report = Report("f", 10**9, 10**13, 10**10, False, loops=loops, blockers=blockers)
-    assert len(str(report).splitlines()) <= 60
+    assert len(str(report).splitlines()) <= 40
 
 
 def test_a_report_does_not_show_its_program_by_accident(cut: Report) -> None:

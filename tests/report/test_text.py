@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.programs import place_of
 from tests.report import reports
 from tf_memsafe import Report
-from tf_memsafe.report import Loop, Rewritten, Tensor
-from tf_memsafe.report.text import BAR, columns
+from tf_memsafe.report import Blocker, Loop, Recomputed, Refused, Rewritten, Tensor
+from tf_memsafe.report.text import BAR, PLACE, WIDTH, columns, place
+from tf_memsafe.source import SourceLine
 
 TENSOR = Tensor("f64", (10**6, 10**6), 8 * 10**12, "add", None)
 
@@ -42,8 +45,15 @@ def test_what_is_left_is_shown_for_what_was_rewritten_only() -> None:
 
 
 def test_the_time_is_an_estimate() -> None:
-    assert "of that of the function as written (estimate)" in str(reports.cut())
-    assert "estimate" not in str(reports.fitting())
+    text = "  time            {} of that as written (estimate)"
+    for time, shown in ((0.58, "0.6"), (1.13, "1.1"), (0.06, "less than 0.1")):
+        assert text.format(shown) in str(Report("f", 10, 20, 5, True, time=time)).splitlines()
+
+
+def test_the_time_of_a_small_function_is_not_estimated() -> None:
+    assert reports.cut().time is None
+    assert "estimate" not in str(reports.cut())
+    assert "Estimated" not in reports.cut().to_html()
 
 
 def test_what_is_computed_again_is_told() -> None:
@@ -56,9 +66,21 @@ def test_what_is_computed_again_is_told() -> None:
 @pytest.mark.parametrize("count", [1, 6, 50])
 def test_all_of_it_fits_a_screen(count: int) -> None:
     loops = (Loop(10**6, 10, 10**5, (TENSOR,) * 20),) * count
-    rewrites = (Rewritten("chain", "A => B", None, 10, 5),) * count
-    report = Report("f", 10, 20, 5, True, loops=loops, rewrites=rewrites, left=(TENSOR,) * count)
-    assert len(str(report).splitlines()) <= 50
+    source = SourceLine("/a" * 50 + ".py", 12345, "Add", "library/" * 10 + "module.py:6")
+    tensors = tuple(Tensor("f64", (10**6, i), 10**i, "add", source) for i in range(count))
+    report = Report(
+        "f", 10, 20, 5, False, loops=loops, left=tensors,
+        recomputed=(Recomputed(source, 10**6, (1000, 1), 10**6),) * count,
+        rewrites=(Rewritten("chain", "A => B" * 30, source, 10, 5),) * count,
+        blockers=tuple(Blocker(tensor, f"sort needs it whole at {source}") for tensor in tensors),
+        refusals=(Refused("chain", "A => B", source, "no reason"),) * count, time=0.5,
+    )  # fmt: skip
+    lines = str(report).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= WIDTH + len(str(source))  # which is cut nowhere
+    places = [line for line in lines if ".py" in line and line.strip()[0].isdigit()]
+    assert places
+    assert max(map(len, places)) <= WIDTH == 100
 
 
 def test_refusals_are_pointed_at() -> None:
@@ -68,3 +90,17 @@ def test_refusals_are_pointed_at() -> None:
 def test_columns_line_up_and_empty_ones_are_left_out() -> None:
     rows = [("a", "", "first"), ("bcd", "", "second")]
     assert list(columns(rows)) == ["a    first", "bcd  second"]
+
+
+def test_a_place_is_told_from_the_current_folder_on_and_stays_short() -> None:
+    assert place(SourceLine(str(Path.cwd() / "models" / "knn.py"), 12, "Add")) == "models/knn.py:12"
+    assert place(SourceLine("/models/knn.py", 12, "Add")) == "/models/knn.py:12"
+    deep = place(SourceLine("/deep" * 20 + "/models/knn.py", 12, "Add"))
+    assert deep.startswith(".../deep/")
+    assert deep.endswith("/models/knn.py:12")
+    assert len(deep) <= PLACE
+
+
+def test_tensors_that_look_alike_share_a_line() -> None:
+    report = Report("f", 10, 20, 5, True, left=(TENSOR, TENSOR))
+    assert str(report).endswith("8.00 TB  2 x f64[1000000, 1000000]  (add)")

@@ -55,7 +55,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT names a module")
     parser.add_argument("script", metavar="SCRIPT", help="the script to run, or its module's name")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT")
+    rest.required = False  # which errors would say otherwise
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:

@@ -89,6 +89,12 @@ def _short(tensor: Tensor) -> str:
     return f"{format_bytes(tensor.bytes)}  {tensor.type}  {tensor.op}{where}"
 
 
+def _tick(size: float) -> str:
+    """`50 MB`, not `50.00 MB`."""
+    number, unit = format_bytes(int(size)).split()
+    return f"{float(number):g} {unit}"
+
+
 def _scale(axes: Any, report: Report) -> None:
     """One axis of bytes for all, logarithmic where a linear one would not show the smaller peak."""
     first = axes[0]
@@ -100,7 +106,7 @@ def _scale(axes: Any, report: Report) -> None:
         first.set_ylim(low / 10, high * (high / low) ** 0.6)
     else:
         first.set_ylim(0, high * 1.6)
-    first.yaxis.set_major_formatter(FuncFormatter(lambda size, _: format_bytes(int(size))))
+    first.yaxis.set_major_formatter(FuncFormatter(lambda size, _: _tick(size)))
     if report.memory_limit is not None:
         text = f"limit {format_bytes(report.memory_limit)}"
         place = {"xy": (0.99, report.memory_limit), "xycoords": ("axes fraction", "data")}

@@ -12,7 +12,9 @@ from xml.etree.ElementTree import Element
 from tf_memsafe.limits import format_bytes
 from tf_memsafe.report import figure
 from tf_memsafe.report.listing import listing
+from tf_memsafe.report.naming import own_source
 from tf_memsafe.report.tags import Child, html, table, tag
+from tf_memsafe.report.text import SHOWN, share
 
 if TYPE_CHECKING:
     from tf_memsafe.report.content import Report, Tensor
@@ -105,7 +107,7 @@ def _summary(report: Report, program: Program | None, sources: _Sources) -> Iter
     yield tag("h1", report.name, " ", badge)
     yield _sizes(report)
     if report.time is not None:
-        yield tag("p", f"Estimated time: {report.time:.2f} of that of the function as written.")
+        yield tag("p", f"Estimated time: {share(report.time)} of that of the function as written.")
     if report.problem:
         yield tag("p", f"Left as it is: {report.problem}")
     yield from (tag("p", f"A program was dropped: {each}") for each in report.failures)
@@ -154,7 +156,10 @@ def _tables(report: Report, sources: _Sources) -> Iterator[Element]:
     if report.rewrites:
         yield tag("h2", "Rewrites")
         titles = ("optimizer", "what", "where", "largest tensor before ", "now ")
-        yield table(titles, _rewrites(report, sources))
+        rewrites = list(_rewrites(report, sources))
+        yield table(titles, rewrites[: 2 * SHOWN])
+        if more := rewrites[2 * SHOWN :]:
+            yield _folded(f"{len(more)} more, which save less", table(titles, more))
     if report.left:
         yield tag("h2", "Largest tensors left")
         yield _tensors(report.left, sources)
@@ -223,7 +228,7 @@ def _listings(report: Report, program: Program | None, sources: _Sources) -> Ite
             found = listing(
                 graph,
                 other,
-                lambda node: program.lines(node.source),
+                lambda node: program.lines(own_source(node)),
                 lambda source: sources.place(source) or tag("span"),
             )
             note = "Lines with a mark are in one of the programs only." if other else ""

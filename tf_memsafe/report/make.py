@@ -54,9 +54,9 @@ def report_on(proof: Proof, function: ConcreteFunction, keep: bool = True) -> Re
 
 
 def _program(proof: Proof, lines: Lines) -> Program:
-    used = proof.executable
-    after = Side(used.graph, used.buffers, is_text=True) if used else None
-    return Program(Side(proof.graph, proof.before, is_text=False), after, lines)
+    used, constants = proof.executable, proof.constants
+    after = Side(used.graph, used.buffers, True, constants) if used else None
+    return Program(Side(proof.graph, proof.before, False, constants), after, lines)
 
 
 def arguments(proof: Proof) -> tuple[Node, ...]:

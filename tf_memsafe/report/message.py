@@ -49,14 +49,17 @@ def _advice(proof: Proof) -> str:
     is_result = given <= (proof.limit or 0) < given + results
     size = "smaller results (a sum, say, of what is returned)" if is_result else "smaller arguments"
     blocked = {blocker.user.name for blocker in proof.blockers}
-    known = [remedy for name, remedy in REMEDIES.items() if name in blocked]
+    known = dict.fromkeys(remedy for name, remedy in REMEDIES.items() if name in blocked)
     return f"Try a limit {', '.join([limit, size, *known, 'a lower precision'])}"
 
 
 REMEDIES = {
     "cholesky": "a smaller matrix to factor (of inducing points, say)",
+    "custom_call": "a smaller matrix to factor (of inducing points, say)",
     "triangular_solve": "a smaller matrix to solve with (of inducing points, say)",
     "sort": "tf.math.top_k in place of the sort",
+    "rng": "fewer random numbers in one call",
+    "rng_bit_generator": "fewer random numbers in one call",
     "while": "a loop that carries less, or fewer steps of it",
 }
 """What to do without a value that has to exist whole, by the op that needs it so."""

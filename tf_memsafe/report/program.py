@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from tf_memsafe.buffers import BufferAssignment, HeapEvent, Instruction
 from tf_memsafe.hlo.node import Graph, Node, Source
+from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.writer import lines
 from tf_memsafe.report.content import Tensor
+from tf_memsafe.report.naming import accumulators, name_of_op, own_source
 from tf_memsafe.report.timeline import Timeline, timeline_of
 from tf_memsafe.source import SourceLine, locate
 
@@ -40,20 +42,22 @@ class Lines:
     def tensor(self, node: Node) -> Tensor:
         """A node's largest result."""
         largest = max(node.results, key=lambda result: result.bytes)
-        op = f"argument {node['index']}" if node.name == "parameter" else node.name
-        return Tensor(largest.dtype, largest.shape, largest.bytes, op, self(node.source))
+        source = self(own_source(node))
+        return Tensor(largest.dtype, largest.shape, largest.bytes, name_of_op(node), source)
 
 
 @dataclass(frozen=True)
 class Side:
     """A program, as it was written or as it is run.
 
-    is_text: whether XLA compiled the text that is written from `graph`.
+    is_text: whether XLA compiled the text that is written from `graph`. constants: the large ones,
+    which the graph's last parameters stand for.
     """
 
     graph: Graph | None
     buffers: BufferAssignment
     is_text: bool
+    constants: tuple[Node, ...] = ()
 
     @cached_property
     def timeline(self) -> Timeline | None:
@@ -64,11 +68,29 @@ class Side:
     def _written(self) -> dict[int, Node]:
         return lines(self.graph) if self.graph and self.is_text else {}
 
-    def origin(self, made: Instruction) -> tuple[str, Source | None]:
-        """The op that an instruction comes from, and the operation of the user's function."""
+    @cached_property
+    def _accumulators(self) -> dict[TensorType, Source]:
+        return accumulators(self.graph) if self.graph and self.is_text else {}
+
+    @property
+    def given(self) -> tuple[Node, ...]:
+        """Its arguments and large constants: what is there before anything is computed."""
+        parameters = self.graph.parameters if self.graph else ()
+        return (*parameters[: len(parameters) - len(self.constants)], *self.constants)
+
+    def origin(self, made: Instruction, type_: TensorType | None) -> tuple[str, Source | None]:
+        """The op that an instruction comes from, and the operation of the user's function.
+
+        type_: of the result that is meant.
+        """
         node = self._written.get(made.line)
+        source = own_source(node) if node else None
+        if node is not None and source is not None:
+            return name_of_op(node), source
+        if type_ in self._accumulators:  # XLA copies what a loop begins with, and names no origin
+            return "accumulator", self._accumulators[type_]
         if node is not None:
-            return node.name, node.source
+            return name_of_op(node), None
         return made.source.op_type or made.opcode, None if self.is_text else made.source
 
 
@@ -102,7 +124,7 @@ class Program:
         """What is there throughout: arguments and results, each once."""
         if side.graph is None:
             return
-        yield from map(self.lines.tensor, side.graph.parameters)
+        yield from map(self.lines.tensor, side.given)
         seen = {*side.graph.parameters}
         for number, node in enumerate(side.graph.outputs):
             if node not in seen:
@@ -114,5 +136,5 @@ class Program:
         made = side.buffers.instructions.get(event.instruction)
         type_ = made.tensor(event.bytes) if made else None
         dtype, shape = (type_.dtype, type_.shape) if type_ else ("bytes", (event.bytes,))
-        op, source = side.origin(made) if made else (event.instruction, None)
+        op, source = side.origin(made, type_) if made else (event.instruction, None)
         return Tensor(dtype, shape, event.bytes, op, self.lines(source))

@@ -79,6 +79,10 @@ def _construct_get_size(instruction: Instruction) -> Node:
     return build.index(instruction.operands[0].shape[axis])
 
 
+DATA_SIZE = "set-dimension-size to a size that is data"
+"""What is said to be unsupported where a dimension's size is not known before the program runs."""
+
+
 def _construct_set_size(instruction: Instruction) -> Node:
     """To set the size that an axis has changes nothing; other sizes cannot be run.
 
@@ -88,7 +92,7 @@ def _construct_set_size(instruction: Instruction) -> Node:
     (axis,) = instruction.proto.dimensions
     if size.name == "constant" and literal(size)[0] == operand.shape[axis]:
         return operand
-    raise UnsupportedOpError("set-dimension-size to a size that is data", instruction.source)
+    raise UnsupportedOpError(DATA_SIZE, instruction.source)
 
 
 register(

@@ -1,0 +1,120 @@
+"""Arguments whose values XLA has to know when it compiles: the k of a top_k, a shape, an axis.
+
+TensorFlow compiles a function again for each of their values; so does this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from tf_memsafe import xla
+from tf_memsafe.function import LimitedFunction
+from tf_memsafe.gradient import Values
+from tf_memsafe.xla import ConcreteFunction, XlaCompileError
+
+MOST_ELEMENTS = 32
+"""Of an argument that is tried as a constant: shapes, axes and paddings have fewer, data more."""
+
+Positions: TypeAlias = tuple[int, ...]
+"""Which of a function's arguments are constants."""
+
+
+def constant_arguments(function: ConcreteFunction, arguments: Values) -> Positions:
+    """The arguments that XLA has to know to compile the function for tensors of fixed shapes.
+
+    XLA itself is asked, with some of them as constants. Empty where that is of no help.
+
+    Example: for `tf.math.top_k(x, k)` and a tensor k, `(1,)`.
+    """
+    needed = tuple(i for i, argument in enumerate(arguments) if _may_be_constant(argument))
+    if not needed or _is_static(function, arguments, ()):
+        return ()
+    if not _is_static(function, arguments, needed):
+        return ()
+    for position in needed:
+        others = tuple(each for each in needed if each != position)
+        if others and _is_static(function, arguments, others):
+            needed = others
+    return needed
+
+
+def values_of(arguments: Values, positions: Positions) -> tuple[object, ...] | None:
+    """The values of these arguments, to be told apart by; None if one is not known yet."""
+    values = [tf.get_static_value(arguments[position]) for position in positions]
+    if any(value is None for value in values):
+        return None
+    return tuple((np.shape(value), np.asarray(value).tobytes()) for value in values)
+
+
+class ConstantsFunction(LimitedFunction):
+    """A concrete function with some of its arguments as constants, that keeps to a limit.
+
+    It is called with all arguments. arguments: of a call; positions: which of them are constants.
+    """
+
+    def __init__(
+        self,
+        function: ConcreteFunction,
+        arguments: Values,
+        positions: Positions,
+        limit: int,
+        optimizers: Mapping[str, bool],
+    ) -> None:
+        specs = _specs(_without(arguments, positions))
+        super().__init__(_with_constants(function, arguments, positions), specs, limit, optimizers)
+        self._positions = positions
+
+    def values(self, arguments: Values) -> list[tf.Tensor]:
+        return super().values(_without(arguments, self._positions))
+
+
+def _may_be_constant(argument: tf.Tensor) -> bool:
+    is_number = argument.dtype.is_integer or argument.dtype.is_bool
+    if not is_number or not argument.shape.is_fully_defined():
+        return False
+    few = argument.shape.num_elements() <= MOST_ELEMENTS
+    return few and tf.get_static_value(argument) is not None
+
+
+def _is_static(function: ConcreteFunction, arguments: Values, positions: Positions) -> bool:
+    """Whether XLA knows every shape when these arguments are constants."""
+    specialised = _with_constants(function, arguments, positions) if positions else function
+    try:
+        module = xla.hlo_module(specialised, _specs(_without(arguments, positions)))
+    except XlaCompileError:
+        return False
+    instructions = (each for part in module.computations for each in part.instructions)
+    return not any(any(each.shape.is_dynamic_dimension) for each in instructions)
+
+
+def _with_constants(
+    function: ConcreteFunction, arguments: Values, positions: Positions
+) -> ConcreteFunction:
+    """A function of the other arguments that calls this one."""
+    constants = {position: tf.get_static_value(arguments[position]) for position in positions}
+
+    def call(others: list[tf.Tensor]) -> list[tf.Tensor]:
+        pending = iter(others)
+        flat = [
+            tf.constant(constants[i], argument.dtype) if i in constants else next(pending)
+            for i, argument in enumerate(arguments)
+        ]
+        results = xla.call_flat(function, flat, function.captured_inputs)
+        tensors = tf.nest.flatten(results, expand_composites=True)
+        return [tensor for tensor in tensors if tf.is_tensor(tensor)]
+
+    call.__name__ = xla.name_of(function)
+    compiled = tf.function(call, jit_compile=xla.must_compile(function) or None, autograph=False)
+    return compiled.get_concrete_function(_specs(_without(arguments, positions)))
+
+
+def _without(arguments: Values, positions: Positions) -> list[tf.Tensor]:
+    return [argument for i, argument in enumerate(arguments) if i not in positions]
+
+
+def _specs(arguments: Sequence[tf.Tensor]) -> list[tf.TensorSpec]:
+    return [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
