@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 
 export TF_CPP_MIN_LOG_LEVEL := 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all gpflow-suite tfp-suite lint bench notebooks docs clean
+.PHONY: help demo test test-all gpflow-suite tfp-suite lint bench bench-quick notebooks docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +34,11 @@ lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/bench ## Run every benchmark
-	@for script in benchmarks/[a-z]*.py; do \
-		echo "== $$script"; $(BIN)/python $$script || exit 1; \
-	done
+bench: $(VENV)/bench $(PEERS)/ready ## Compare with other libraries, for an hour: benchmarks/RESULTS.md
+	@$(BIN)/python benchmarks/run.py
+
+bench-quick: $(VENV)/bench $(PEERS)/ready ## The same on less data, in five minutes
+	@$(BIN)/python benchmarks/run.py --size quick
 
 notebooks: $(VENV)/notebooks ## Run the notebooks anew, in place
 	@cd notebooks && TF_MEMSAFE_PROGRESS=0 $(CURDIR)/$(BIN)/jupyter execute --inplace \
@@ -46,12 +48,19 @@ docs: $(VENV)/docs ## Build the documentation in build/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
 
 clean: ## Remove the environment and all that was built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # $(VENV)/NAME is a stamp: the package is installed in place, with the extra NAME.
 $(VENV)/demos $(VENV)/test $(VENV)/lint $(VENV)/bench $(VENV)/notebooks $(VENV)/docs: $(VENV)/%: $(VENV)/python setup.py setup.cfg
 	@echo "Installing tf_memsafe[$*] in $(VENV); the first time takes a few minutes"
 	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+# What the benchmarks compare with: its requirements and TensorFlow's need not agree.
+$(PEERS)/ready: benchmarks/peers.txt | $(VENV)/python
+	@echo "Installing what to compare with in $(PEERS); the first time takes a few minutes"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
 	@touch $@
 
 $(VENV)/python:

@@ -87,7 +87,7 @@ ROWS = (
 
 
 def measure(row: Row, divisor: int) -> str:
-    """A line of the table: both peaks, both times and their ratio."""
+    """A line of the table: both peaks, both times, their ratio and the report's estimate of it."""
     function, arguments = row.make(divisor)
     plain, cut = (tf.function(function, jit_compile=True) for _ in range(2))
     before = tf_memsafe.explain(plain, *arguments).peak_before
@@ -101,9 +101,10 @@ def measure(row: Row, divisor: int) -> str:
             return cut(*arguments)
 
     times = paired(ours, lambda: plain(*arguments), row.rounds)
+    estimate = "-" if report.time is None else f"{report.time:.2f}"
     return (
         f"{row.name:22}{before / 1e6:>10.1f}{report.peak_after / 1e6:>8.1f}"
-        f"{len(report.loops):>7}{times.theirs:>10.3f}{times.ours:>9.3f}{times.ratio:>8.2f}"
+        f"{len(report.loops):>7}{times.theirs:>10.3f}{times.ours:>9.3f}{times.ratio:>8.2f}{estimate:>10}"
     )
 
 
@@ -113,7 +114,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="small sizes, whose times mean nothing")
     options = parser.parse_args()
     sizes, times = f"{'MB before':>10}{'after':>8}{'loops':>7}", f"{'s before':>10}{'after':>9}"
-    print(f"{'':22}{sizes}{times}{'ratio':>8}")
+    print(f"{'':22}{sizes}{times}{'ratio':>8}{'estimate':>10}")
     for row in ROWS:
         if not options.row or any(name in row.name for name in options.row):
             print(measure(row, TINY if options.tiny else 1), flush=True)

@@ -53,7 +53,7 @@ EVERYTHING = 2**63
 """Bytes of a cache that holds all values.
 
 What XLA fuses moves less than the planner counts. What is computed tells more: its ratio, which
-benchmarks/split_cost.py prints beside the measured one, is that or up to twice as much.
+benchmarks/split_cost.py prints beside the measured one, is that or up to 2.5 times as much.
 """
 
 

@@ -1,0 +1,23 @@
+"""The contenders that several benchmarks have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frame.case import Contender
+
+OURS = "tf_memsafe"
+
+
+def ours(limit: int, module: str = "naive", **options: Any) -> Contender:
+    """Naive code under a limit in bytes."""
+    return Contender(OURS, module, options, peer=False, limit=limit)
+
+
+def plain(speed: float | None = 1.0, module: str = "naive", **options: Any) -> Contender:
+    """The same code without a limit, where what it makes whole fits."""
+    return Contender("plain tf.function, jit", module, options, peer=False, whole=True, speed=speed)
+
+
+def jax_chunked(speed: float | None = 1.0) -> Contender:
+    return Contender("JAX, chunked by hand", "jax_chunked", speed=speed)
