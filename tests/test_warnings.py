@@ -16,6 +16,7 @@ from tf_memsafe import proof
 from tf_memsafe.errors import MemoryLimitError, MemorySafetyWarning
 from tf_memsafe.hlo import op
 from tf_memsafe.hlo.op import by_opcode
+from tf_memsafe.hook import MOST_KNOWN
 from tf_memsafe.xla import XlaCompileError
 
 
@@ -177,4 +178,30 @@ def test_the_warning_of_a_forward_accumulator() -> None:
         "tf_memsafe leaves sums as it is: "
         "a tf.autodiff.ForwardAccumulator watches it; open that inside of it"
         + at_stake("its tensors take 734.41 kB together", place_of(sums, "return"))
+    )
+
+
+def test_the_warning_of_results_that_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables are known by their parameters; what else a program changed, nothing would tell."""
+    monkeypatch.setattr(proof, "variable_updates", lambda module: {})
+    total = tf.Variable(tf.zeros([COUNT, COUNT]))
+
+    def collect(x: tf.Tensor) -> None:
+        total.assign_add(tf.exp(x @ tf.transpose(x)))
+
+    assert warning_of(lambda: compiled(collect)(X)) == (
+        "tf_memsafe leaves collect as it is: it changes something that is neither a result nor a "
+        "variable; have it return that instead"
+        + at_stake("its tensors take 727.21 kB together", place_of(collect, "assign_add"))
+    )
+
+
+def test_the_warning_of_many_shapes() -> None:
+    def shifted(x: tf.Tensor) -> tf.Tensor:
+        return x + 1
+
+    function = compiled(shifted, input_signature=[tf.TensorSpec([None])])
+    assert warning_of(lambda: [function(tf.zeros(n)) for n in range(1, MOST_KNOWN + 2)]) == (
+        f"tf_memsafe has planned shifted for more than {MOST_KNOWN} shapes, and compiles it for "
+        "each: pad its arguments to a few sizes"
     )
