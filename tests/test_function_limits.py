@@ -221,3 +221,23 @@ def test_what_xla_cannot_compile_fails_as_without_a_limit() -> None:
     assert f"XLA cannot compile EagerPyFunc at {__file__}" in str(warning.message)
     assert len(errors) == 4
     assert all("EagerPyFunc" in error for error in errors)
+
+
+@pytest.mark.parametrize("made", [tf.function, compiled], ids=["plain", "compiled"])
+def test_the_smallest_limit_of_a_function_that_assigns(made: Callable[..., Any]) -> None:
+    """Compiled by itself it writes over its variable; the program in its place has a new value."""
+    total, x = tf.Variable(tf.zeros([300, 300])), tf.ones([300, 300])
+    function = made(lambda x: total.assign(total + x))
+
+    def smallest_under(limit: int) -> int | None:
+        with tf_memsafe.memory_limit(limit), pytest.raises(tf_memsafe.MemoryLimitError) as caught:
+            function(x)
+        smallest: int | None = caught.value.smallest_peak
+        return smallest
+
+    smallest = smallest_under(1)
+    assert smallest is not None
+    assert smallest_under(smallest - 1) == smallest
+    with tf_memsafe.memory_limit(smallest):
+        function(x)
+    assert float(total[0, 0]) == 1

@@ -1,12 +1,13 @@
-"""Arguments whose values XLA has to know when it compiles: the k of a top_k, a shape, an axis.
+"""Inputs whose values XLA has to know when it compiles: the k of a top_k, a shape, an axis.
 
-TensorFlow compiles a function again for each of their values; so does this package.
+TensorFlow compiles a function again for each of their values; so does this package. They are
+arguments, and variables that the function reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -14,23 +15,27 @@ import tensorflow as tf
 from tf_memsafe import xla
 from tf_memsafe.function import LimitedFunction
 from tf_memsafe.gradient import Values
+from tf_memsafe.proof import Updates
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
 MOST_ELEMENTS = 32
 """Of an argument that is tried as a constant: shapes, axes and paddings have fewer, data more."""
 
 Positions: TypeAlias = tuple[int, ...]
-"""Which of a function's arguments are constants."""
+"""Which of a function's inputs are constants: its arguments come first, then what it captures."""
+
+Input: TypeAlias = tf.Tensor | tf.Variable
 
 
-def constant_arguments(function: ConcreteFunction, arguments: Values) -> Positions:
-    """The arguments that XLA has to know to compile the function for tensors of fixed shapes.
+def constant_inputs(function: ConcreteFunction, arguments: Values) -> Positions:
+    """The inputs that XLA has to know to compile the function for tensors of fixed shapes.
 
     XLA itself is asked, with some of them as constants. Empty where that is of no help.
 
     Example: for `tf.math.top_k(x, k)` and a tensor k, `(1,)`.
     """
-    needed = tuple(i for i, argument in enumerate(arguments) if _may_be_constant(argument))
+    given = _inputs(function, arguments)
+    needed = tuple(i for i, each in enumerate(given) if _may_be_constant(function, i, each))
     if not needed or _is_static(function, arguments, ()):
         return ()
     if not _is_static(function, arguments, needed):
@@ -42,18 +47,21 @@ def constant_arguments(function: ConcreteFunction, arguments: Values) -> Positio
     return needed
 
 
-def values_of(arguments: Values, positions: Positions) -> tuple[object, ...] | None:
-    """The values of these arguments, to be told apart by; None if one is not known yet."""
-    values = [tf.get_static_value(arguments[position]) for position in positions]
+def values_of(
+    function: ConcreteFunction, arguments: Values, positions: Positions
+) -> tuple[object, ...] | None:
+    """The values of these inputs, to be told apart by; None if one is not known yet."""
+    given = _inputs(function, arguments)
+    values = [_value(given[position]) for position in positions]
     if any(value is None for value in values):
         return None
     return tuple((np.shape(value), np.asarray(value).tobytes()) for value in values)
 
 
 class ConstantsFunction(LimitedFunction):
-    """A concrete function with some of its arguments as constants, that keeps to a limit.
+    """A concrete function with some of its inputs as constants, that keeps to a limit.
 
-    It is called with all arguments. arguments: of a call; positions: which of them are constants.
+    It is called with all arguments. arguments: of a call; positions: which inputs are constants.
     """
 
     def __init__(
@@ -67,17 +75,47 @@ class ConstantsFunction(LimitedFunction):
         specs = _specs(_without(arguments, positions))
         super().__init__(_with_constants(function, arguments, positions), specs, limit, optimizers)
         self._positions = positions
+        given = _inputs(function, arguments)
+        self._constants = [given[i] for i in positions if i >= len(arguments)]
 
     def values(self, arguments: Values) -> list[tf.Tensor]:
         return super().values(_without(arguments, self._positions))
 
+    @property
+    def updates(self) -> Updates:
+        """Without those of variables that are constants: they are given the value they have."""
+        return tuple(
+            (output, parameter)
+            for output, parameter in super().updates
+            if all(self._variable(parameter) is not each for each in self._constants)
+        )
 
-def _may_be_constant(argument: tf.Tensor) -> bool:
-    is_number = argument.dtype.is_integer or argument.dtype.is_bool
-    if not is_number or not argument.shape.is_fully_defined():
+
+def _inputs(function: ConcreteFunction, arguments: Values) -> list[Input]:
+    """What the function is given, with variables in place of their handles."""
+    by_handle = {id(variable.handle): variable for variable in function.graph.variables}
+    return [*arguments, *(by_handle.get(id(each), each) for each in function.captured_inputs)]
+
+
+def _value(given: Input) -> Any:
+    """The value of an input, where it is known."""
+    if isinstance(given, tf.Variable):
+        return given.numpy() if tf.executing_eagerly() else None
+    return tf.get_static_value(given)
+
+
+def _may_be_constant(function: ConcreteFunction, position: int, given: Input) -> bool:
+    is_number = given.dtype.is_integer or given.dtype.is_bool
+    if not is_number or not given.shape.is_fully_defined():
         return False
-    few = argument.shape.num_elements() <= MOST_ELEMENTS
-    return few and tf.get_static_value(argument) is not None
+    if isinstance(given, tf.Variable) and not _is_only_read(function.inputs[position]):
+        return False
+    return given.shape.num_elements() <= MOST_ELEMENTS and _value(given) is not None
+
+
+def _is_only_read(handle: tf.Tensor) -> bool:
+    """Whether a variable is sure not to be assigned: it is given to nothing that might do it."""
+    return all(operation.type == "ReadVariableOp" for operation in handle.consumers())
 
 
 def _is_static(function: ConcreteFunction, arguments: Values, positions: Positions) -> bool:
@@ -95,10 +133,14 @@ def _with_constants(
     function: ConcreteFunction, arguments: Values, positions: Positions
 ) -> ConcreteFunction:
     """A function of the other arguments that calls this one."""
-    constants = {position: tf.get_static_value(arguments[position]) for position in positions}
+    given = _inputs(function, arguments)
+    constants = {position: _value(given[position]) for position in positions}
 
     def call(others: list[tf.Tensor]) -> list[tf.Tensor]:
         pending = iter(others)
+        for position in positions:
+            if position >= len(arguments):  # what is read of a variable after this is a constant
+                given[position].assign(constants[position])
         flat = [
             tf.constant(constants[i], argument.dtype) if i in constants else next(pending)
             for i, argument in enumerate(arguments)

@@ -15,7 +15,7 @@ from tf_memsafe.errors import MemoryLimitError, warn_once
 from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.gradient import Backward, Values, is_differentiable
 from tf_memsafe.progress import progress, stage
-from tf_memsafe.proof import Proof, prove
+from tf_memsafe.proof import Proof, Updates, prove
 from tf_memsafe.reasons import at_stake, dropped, not_compiled
 from tf_memsafe.report import limit_message, record
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
@@ -159,7 +159,7 @@ class LimitedFunction:
         proof = self.proof
         assert proof is not None
         outputs = self._outputs(values)
-        for output, parameter in proof.updates if self._assigns else ():
+        for output, parameter in self.updates if self._assigns else ():
             self._variable(parameter).assign(outputs[output], read_value=False)
         return outputs[: len(self.result_specs)]
 
@@ -183,6 +183,11 @@ class LimitedFunction:
                 return compile_graph(proof.graph, proof.constants)
             assert proof.executable is not None
             return proof.executable
+
+    @property
+    def updates(self) -> Updates:
+        """Which output is assigned to the variable of which parameter."""
+        return self.proof.updates if self.proof is not None else ()
 
     def _variable(self, parameter: int) -> tf.Variable:
         return self.variables[id(self.function.inputs[parameter])]

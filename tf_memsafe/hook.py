@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_memsafe import limits, xla
 from tf_memsafe.bound import executor_bytes
-from tf_memsafe.constant import ConstantsFunction, Positions, constant_arguments, values_of
+from tf_memsafe.constant import ConstantsFunction, Positions, constant_inputs, values_of
 from tf_memsafe.deferred import Call, can_be_deferred, defer, original, reads_data
 from tf_memsafe.errors import warn_once
 from tf_memsafe.function import LimitedFunction, leave
@@ -199,26 +199,26 @@ class _Known:
     ) -> LimitedFunction | None:
         """None if the function is left alone."""
         try:
-            return self._found[self._key(limit, arguments)]
+            return self._found[self._key(function, limit, arguments)]
         except KeyError:
             with _lock:
                 return self._find(function, limit, arguments)
 
-    def _key(self, limit: Limit, arguments: Sequence[tf.Tensor]) -> Any:
+    def _key(self, function: ConcreteFunction, limit: Limit, arguments: Sequence[tf.Tensor]) -> Any:
         shapes = [tuple(a.shape) for a in arguments] if self._has_open_shapes else ()
-        values = values_of(arguments, self._constants) if self._constants else ()
+        values = values_of(function, arguments, self._constants) if self._constants else ()
         return limit, options_key(), *shapes, values
 
     def _find(
         self, function: ConcreteFunction, limit: Limit, arguments: Sequence[tf.Tensor]
     ) -> LimitedFunction | None:
-        key = self._key(limit, arguments)
+        key = self._key(function, limit, arguments)
         if key in self._found:  # by another thread
             return self._found[key]
         is_held = _is_held(function, arguments, limit)
         if is_held and self._constants is None:
-            self._constants = constant_arguments(function, arguments)
-            key = self._key(limit, arguments)
+            self._constants = constant_inputs(function, arguments)
+            key = self._key(function, limit, arguments)
         if not self._has_room(function):
             return None
         self._found[key] = self._limited(function, limit, arguments) if is_held else None
@@ -229,7 +229,7 @@ class _Known:
     ) -> LimitedFunction:
         assert limit.bytes is not None
         optimizers, constants = get_optimizer_options(), self._constants
-        if constants and values_of(arguments, constants) is not None:
+        if constants and values_of(function, arguments, constants) is not None:
             return ConstantsFunction(function, arguments, constants, limit.bytes, optimizers)
         specs = [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]
         return LimitedFunction(function, specs, limit.bytes, optimizers)

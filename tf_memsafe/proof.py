@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -57,6 +58,10 @@ That is milliseconds; a call of a rewritten program spends less than one more in
 """
 
 
+Updates: TypeAlias = tuple[tuple[int, int], ...]
+"""The outputs that are assigned to variables, each with the parameter that the variable is."""
+
+
 @dataclass(frozen=True)
 class Proof:
     """What came of holding a function to a limit.
@@ -73,7 +78,7 @@ class Proof:
     before: BufferAssignment
     graph: Graph | None = None
     constants: tuple[Node, ...] = ()
-    updates: tuple[tuple[int, int], ...] = ()
+    updates: Updates = ()
     split: SplitGraph | None = None
     executable: Executable | None = None
     blockers: tuple[Blocker, ...] = ()
@@ -136,16 +141,34 @@ def prove(
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
     proof = replace(proof, before=_measure(function, specs))
-    if not proof.fits_as_written:
-        return _search(proof, rewritten, last)
-    proof = _improve(proof, rewritten, last)
-    return proof if compiled or proof.executable else _compiled(proof)
+    if proof.fits_as_written:
+        proof = _improve(proof, rewritten, last)
+    if compiled:
+        return proof if proof.fits_as_written else _search(proof, rewritten, last)
+    return _without_xla(proof, rewritten, last)
 
 
-def _compiled(proof: Proof) -> Proof:
-    """The proof with the program as it was read: without XLA the function may need more."""
+def _without_xla(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
+    """The proof for a function that XLA would not compile: as it is written it may need more.
+
+    The program as it was read is run in its place, if that fits. XLA may lay it out otherwise.
+    """
+    if proof.executable is not None:
+        return proof
+    if proof.fits_as_written and (as_read := _as_read(proof)).fits:
+        return as_read
+    searched = _search(proof, rewritten, last, as_written=False)
+    if searched.executable is None:
+        return _as_read(searched)
+    if searched.fits:
+        return searched
+    return min(searched, _as_read(searched), key=lambda each: each.peak_after)
+
+
+def _as_read(proof: Proof) -> Proof:
+    """The proof with the program as it was read."""
     assert proof.graph is not None
-    return replace(proof, executable=compile_graph(proof.graph, proof.constants))
+    return replace(proof, executable=compile_graph(proof.graph, proof.constants), split=None)
 
 
 @stage("compiling")
@@ -204,8 +227,11 @@ def _is_clear(before: int, after: int) -> bool:
 
 
 @stage("planning")
-def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
-    """The proof with the first program that fits, else with the smallest that there is."""
+def _search(proof: Proof, rewritten: Rewritten, last: Finish, as_written: bool = True) -> Proof:
+    """The proof with the first program that fits, else with the smallest that there is.
+
+    as_written: whether the user's own program is one of them.
+    """
     assert proof.limit is not None
     smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
     compiled = partial(compile_graph, constants=proof.constants)
@@ -214,7 +240,7 @@ def _search(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     found = search.run(proof.limit)
     if found is not None:
         rewritten = found.finished.after(rewritten)
-        if found.peak < proof.peak_after:
+        if not as_written or found.peak < proof.peak_after:
             proof = replace(proof, split=found.split, executable=found.executable)
     return replace(
         proof,

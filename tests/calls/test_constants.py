@@ -163,3 +163,42 @@ def test_many_values_are_worth_a_warning(made: Make, proofs: list[Proof]) -> Non
         with pytest.warns(tf_memsafe.MemorySafetyWarning, match=message):
             assert_same(rows_from(x, tf.constant(50)), x[50:])
     assert len(proofs) == MOST_KNOWN + (not leaves)
+
+
+# --- variables ---
+
+
+@BOTH
+def test_a_variable_that_is_a_shape(made: Make, proofs: list[Proof], rewritten_runs: Runs) -> None:
+    (x, v), count = points_and_weights(), tf.Variable(3)
+
+    @made
+    def repeated(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(kernel(x, v) @ tf.ones([4, count + 0], x.dtype), 0)
+
+    for value in (3, 5, 3):
+        count.assign(value)
+        expected = repeated(x, v)
+        with tf_memsafe.memory_limit(LIMIT):
+            assert_same(repeated(x, v), expected)
+        assert count.numpy() == value
+    assert len(proofs) == 2
+    assert len(rewritten_runs) == 3
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
+
+
+@BOTH
+def test_a_variable_that_is_a_shape_and_counts_is_left(made: Make) -> None:
+    """Its value at the end is not that at the start: the function runs as it is written."""
+    (x, v), count = points_and_weights(), tf.Variable(3)
+
+    @made
+    def growing(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+        found = tf.reduce_sum(kernel(x, v) @ tf.ones([4, count + 0], x.dtype), 0)
+        count.assign_add(1)
+        return found
+
+    with tf_memsafe.memory_limit(LIMIT):
+        with pytest.warns(tf_memsafe.MemorySafetyWarning, match="XLA cannot compile Fill"):
+            first = growing(x, v)
+        assert [first.shape[0], growing(x, v).shape[0]] == [3, 4]
