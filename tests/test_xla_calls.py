@@ -193,7 +193,12 @@ def test_forward_accumulators_watch_too() -> None:
         assert watched(function, x)
 
 
-# --- flat_specs ---
+# --- flat_arguments ---
+
+
+def types_of(function: Any, args: Any, kwargs: Any) -> list[tf.TensorSpec]:
+    found = xla.flat_arguments(function, args, kwargs)
+    return [tf.TensorSpec(each.shape, each.dtype) for each in found]
 
 
 def copy(structure: Any) -> Any:
@@ -237,11 +242,11 @@ SHAPES: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], list[lis
 
 
 @pytest.mark.parametrize(("function", "args", "kwargs", "expected"), SHAPES)
-def test_flat_specs_are_in_the_order_of_the_inputs(
+def test_flat_arguments_are_in_the_order_of_the_inputs(
     function: Any, args: Any, kwargs: Any, expected: list[list[int]]
 ) -> None:
     concrete = compiled(function, autograph=False).get_concrete_function(*args, **kwargs)
-    specs = xla.flat_specs(concrete, args, kwargs)
+    specs = types_of(concrete, args, kwargs)
     assert [spec.shape.as_list() for spec in specs] == expected
     traced = concrete.inputs[: len(specs)]
     assert [(spec.dtype, spec.shape) for spec in specs] == [(t.dtype, t.shape) for t in traced]
@@ -252,19 +257,27 @@ SIGNATURE = [tf.TensorSpec([None, 3], F64), {"weights": tf.TensorSpec([None])}]
 
 def test_arguments_fill_the_unknown_dimensions_of_a_signature() -> None:
     concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
-    specs = xla.flat_specs(concrete, (np.zeros([7, 3]), {"weights": V2}), {})
+    specs = types_of(concrete, (np.zeros([7, 3]), {"weights": V2}), {})
     assert specs == [tf.TensorSpec([7, 3], F64), tf.TensorSpec([2])]
-    specs = xla.flat_specs(concrete, (tf.TensorSpec([8, 3], F64),), {"y": {"weights": V2}})
+    specs = types_of(concrete, (tf.TensorSpec([8, 3], F64),), {"y": {"weights": V2}})
     assert specs == [tf.TensorSpec([8, 3], F64), tf.TensorSpec([2])]
 
 
 def test_arguments_of_other_shapes_are_refused() -> None:
     concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
     with pytest.raises(ValueError, match="not compatible"):
-        xla.flat_specs(concrete, (np.zeros([7, 4]), {"weights": V2}), {})
+        types_of(concrete, (np.zeros([7, 4]), {"weights": V2}), {})
 
 
 def test_lists_stand_for_the_tensors_of_a_signature() -> None:
     concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
-    specs = xla.flat_specs(concrete, ([[1.0, 2.0, 3.0]], {"weights": [1.0, 2.0]}), {})
+    specs = types_of(concrete, ([[1.0, 2.0, 3.0]], {"weights": [1.0, 2.0]}), {})
     assert specs == [tf.TensorSpec([1, 3], F64), tf.TensorSpec([2])]
+
+
+def test_few_numbers_become_a_tensor() -> None:
+    concrete = compiled(two, input_signature=SIGNATURE).get_concrete_function()
+    arguments = np.ones([7, 3]), {"weights": [1.0, 2.0]}
+    many, few = xla.flat_arguments(concrete, arguments, {}, few=2)
+    assert many == tf.TensorSpec([7, 3], F64)
+    assert few.numpy().tolist() == [1.0, 2.0]

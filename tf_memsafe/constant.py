@@ -7,7 +7,7 @@ arguments, and variables that the function reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,13 +21,17 @@ from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 MOST_ELEMENTS = 32
 """Of an argument that is tried as a constant: shapes, axes and paddings have fewer, data more."""
 
+Each = TypeVar("Each", bound=tf.Tensor | tf.TensorSpec)
+
 Positions: TypeAlias = tuple[int, ...]
 """Which of a function's inputs are constants: its arguments come first, then what it captures."""
 
-Input: TypeAlias = tf.Tensor | tf.Variable
+Input: TypeAlias = tf.Tensor | tf.TensorSpec | tf.Variable
+
+Given: TypeAlias = Sequence[tf.Tensor | tf.TensorSpec]
 
 
-def constant_inputs(function: ConcreteFunction, arguments: Values) -> Positions:
+def constant_inputs(function: ConcreteFunction, arguments: Given) -> Positions:
     """The inputs that XLA has to know to compile the function for tensors of fixed shapes.
 
     XLA itself is asked, with some of them as constants. Empty where that is of no help.
@@ -56,6 +60,15 @@ def values_of(
     if any(value is None for value in values):
         return None
     return tuple((np.shape(value), np.asarray(value).tobytes()) for value in values)
+
+
+def with_constants(
+    function: ConcreteFunction, arguments: Given
+) -> tuple[ConcreteFunction, list[tf.TensorSpec]]:
+    """The function with what XLA has to know as constants, and the types of its other arguments."""
+    if positions := constant_inputs(function, arguments):
+        function = _with_constants(function, arguments, positions)
+    return function, _specs(_without(arguments, positions))
 
 
 class ConstantsFunction(LimitedFunction):
@@ -91,7 +104,7 @@ class ConstantsFunction(LimitedFunction):
         )
 
 
-def _inputs(function: ConcreteFunction, arguments: Values) -> list[Input]:
+def _inputs(function: ConcreteFunction, arguments: Given) -> list[Input]:
     """What the function is given, with variables in place of their handles."""
     by_handle = {id(variable.handle): variable for variable in function.graph.variables}
     return [*arguments, *(by_handle.get(id(each), each) for each in function.captured_inputs)]
@@ -101,7 +114,7 @@ def _value(given: Input) -> Any:
     """The value of an input, where it is known."""
     if isinstance(given, tf.Variable):
         return given.numpy() if tf.executing_eagerly() else None
-    return tf.get_static_value(given)
+    return None if isinstance(given, tf.TensorSpec) else tf.get_static_value(given)
 
 
 def _may_be_constant(function: ConcreteFunction, position: int, given: Input) -> bool:
@@ -118,7 +131,7 @@ def _is_only_read(handle: tf.Tensor) -> bool:
     return all(operation.type == "ReadVariableOp" for operation in handle.consumers())
 
 
-def _is_static(function: ConcreteFunction, arguments: Values, positions: Positions) -> bool:
+def _is_static(function: ConcreteFunction, arguments: Given, positions: Positions) -> bool:
     """Whether XLA knows every shape when these arguments are constants."""
     specialised = _with_constants(function, arguments, positions) if positions else function
     try:
@@ -130,7 +143,7 @@ def _is_static(function: ConcreteFunction, arguments: Values, positions: Positio
 
 
 def _with_constants(
-    function: ConcreteFunction, arguments: Values, positions: Positions
+    function: ConcreteFunction, arguments: Given, positions: Positions
 ) -> ConcreteFunction:
     """A function of the other arguments that calls this one."""
     given = _inputs(function, arguments)
@@ -154,9 +167,9 @@ def _with_constants(
     return compiled.get_concrete_function(_specs(_without(arguments, positions)))
 
 
-def _without(arguments: Values, positions: Positions) -> list[tf.Tensor]:
+def _without(arguments: Sequence[Each], positions: Positions) -> list[Each]:
     return [argument for i, argument in enumerate(arguments) if i not in positions]
 
 
-def _specs(arguments: Sequence[tf.Tensor]) -> list[tf.TensorSpec]:
+def _specs(arguments: Given) -> list[tf.TensorSpec]:
     return [tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments]

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_memsafe import limits, xla
+from tf_memsafe.constant import MOST_ELEMENTS, with_constants
 from tf_memsafe.decorator import LimitedCallable
 from tf_memsafe.proof import prove
 from tf_memsafe.reasons import not_compiled
@@ -26,7 +27,8 @@ def explain(
     """What a limit does to a call of `function`: nothing is run, nothing of its size allocated.
 
     function: a tf.function, a concrete function, a `tf_memsafe.function` or a plain callable.
-    args, kwargs: as for the call; a tf.TensorSpec may stand for any tensor.
+    args, kwargs: as for the call; a tf.TensorSpec may stand for any tensor whose value XLA does not
+        have to know.
     memory_limit: as in `set_memory_limit`; left out, the limit in force, or none, and then the
     report is on the function as it is. It may be larger than this machine's memory.
     optimizer_options: as in `set_optimizer_options`; those left out are as they would be at a call.
@@ -45,9 +47,10 @@ def explain(
         function = function.tf_function
     limit = limits.current_limit() if limit is None else limit
     concrete = _concrete(function, args, kwargs)
-    specs = xla.flat_specs(concrete, args, kwargs)
+    arguments = xla.flat_arguments(concrete, args, kwargs, MOST_ELEMENTS)
     optimizers = {**get_optimizer_options(), **options}
     try:
+        concrete, specs = with_constants(concrete, arguments)
         proof = prove(concrete, specs, limit, optimizers)
     except XlaCompileError as error:
         reason = not_compiled(error, concrete.graph)

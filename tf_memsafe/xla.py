@@ -137,10 +137,8 @@ def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> 
         needed = f"{name_of(function)} needs {count} fully known shapes"
         raise ValueError(f"{needed}, not {given}: {advice}")
     if any(spec.dtype in (tf.resource, tf.variant) for spec in specs):
-        advice = "let it use that from outside, as a method does"
-        raise XlaCompileError(
-            f"it takes a tf.Variable (or another resource) as an argument; {advice}"
-        )
+        taken = "it takes a tf.Variable (or another resource) as an argument"
+        raise XlaCompileError(f"{taken}; let it use that from outside, as a method does")
 
 
 def stablehlo_function(
@@ -198,13 +196,16 @@ def has_tangents(tensors: Sequence[tf.Tensor]) -> bool:
     return bool(forwardprop_util.pack_tangents(list(tensors)).tangents)
 
 
-def flat_specs(function: ConcreteFunction, args: Any, kwargs: Any) -> list[tf.TensorSpec]:
-    """The type of each argument tensor, in the order of `function.inputs`.
+def flat_arguments(
+    function: ConcreteFunction, args: Any, kwargs: Any, few: int = 0
+) -> list[tf.Tensor | tf.TensorSpec]:
+    """Each argument tensor, in the order of `function.inputs`, or the type of what is none yet.
 
     args, kwargs: what the tf.function was called with; a tf.TensorSpec may stand for any tensor.
+    few: of how many elements at most numbers are made a tensor.
     """
-    shapes = [
-        leaf.shape if isinstance(leaf, tf.TensorSpec) else np.shape(leaf)
+    leaves = [
+        leaf
         for structure, value in _arguments(function, args, kwargs)
         for spec, leaf in zip(
             nest.flatten(structure), nest.flatten_up_to(structure, value), strict=True
@@ -212,12 +213,19 @@ def flat_specs(function: ConcreteFunction, args: Any, kwargs: Any) -> list[tf.Te
         if isinstance(spec, tf.TensorSpec)
     ]
     traced = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
-    if len(shapes) != len(traced):  # a composite argument, such as a tf.RaggedTensor
+    if len(leaves) != len(traced):  # a composite argument, such as a tf.RaggedTensor
         return [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in traced]
-    return [
-        tf.TensorSpec(tensor.shape.merge_with(shape), tensor.dtype)
-        for tensor, shape in zip(traced, shapes, strict=True)
-    ]
+    return [_argument(*each, few) for each in zip(traced, leaves, strict=True)]
+
+
+def _argument(traced: tf.Tensor, leaf: Any, few: int) -> tf.Tensor | tf.TensorSpec:
+    if isinstance(leaf, tf.Tensor):
+        return leaf
+    is_spec = isinstance(leaf, tf.TensorSpec)
+    if not is_spec and np.size(leaf) <= few:
+        return tf.constant(leaf, traced.dtype)
+    shape = leaf.shape if is_spec else np.shape(leaf)
+    return tf.TensorSpec(traced.shape.merge_with(shape), traced.dtype)
 
 
 def _arguments(function: ConcreteFunction, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:

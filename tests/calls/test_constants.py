@@ -202,3 +202,24 @@ def test_a_variable_that_is_a_shape_and_counts_is_left(made: Make) -> None:
         with pytest.warns(tf_memsafe.MemorySafetyWarning, match="XLA cannot compile Fill"):
             first = growing(x, v)
         assert [first.shape[0], growing(x, v).shape[0]] == [3, 4]
+
+
+# --- explain ---
+
+
+@pytest.mark.parametrize("number", [5, tf.constant(5)], ids=["number", "tensor"])
+def test_a_report_on_a_constant(number: Any) -> None:
+    """Traced with a tensor for it, as it would be called with another value."""
+    signature = [tf.TensorSpec([100, size], tf.float64) for size in (3, 4)]
+    traced = compiled(largest, input_signature=[*signature, tf.TensorSpec([], tf.int32)])
+    report = tf_memsafe.explain(traced, *signature, number, memory_limit=LIMIT)
+    assert report.problem is None
+    assert report.peak_after <= LIMIT < report.peak_before
+
+
+def test_a_report_without_the_constant() -> None:
+    x, v = points_and_weights()
+    number = tf.TensorSpec([], tf.int32)
+    report = tf_memsafe.explain(compiled(largest), x, v, number, memory_limit=LIMIT)
+    assert report.problem is not None
+    assert "is data; keep to sizes that are known" in report.problem

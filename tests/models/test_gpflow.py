@@ -91,7 +91,7 @@ def same(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
 JIT = {"tf_fun_args": {"jit_compile": True}}
 
 
-@pytest.mark.parametrize(("make", "options"), [(sgpr, {}), (sgpr, JIT), (fitc, {})])
+@pytest.mark.parametrize(("make", "options"), [(sgpr, {}), (sgpr, JIT)])
 def test_training_by_scipy(
     make: Callable[[], Any], options: dict[str, Any], rewritten_runs: Runs
 ) -> None:
@@ -103,13 +103,6 @@ def test_training_by_scipy(
     same(numbers(found), numbers(expected), 1e-4)
     assert rewritten_runs
     assert all(run.peak <= LIMIT for run in rewritten_runs)
-
-
-@pytest.mark.parametrize(("make", "limit"), [(gpr, 5_000_000), (gpmc, 1_800_000)])
-def test_models_that_keep_the_whole_covariance(make: Callable[[], Any], limit: int) -> None:
-    expected = trained(make())
-    with tf_memsafe.memory_limit(limit):
-        same(trained(make()).training_loss(), expected.training_loss())
 
 
 @pytest.mark.parametrize(

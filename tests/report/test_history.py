@@ -13,10 +13,13 @@ import tf_memsafe
 from tests.programs import LIMIT, compiled, kernel, place_of, points_and_weights
 from tests.report.reports import shown
 from tf_memsafe import MemoryLimitError, Report, last_reports
+from tf_memsafe.report import history
 
 
 @pytest.fixture
 def before() -> list[Report]:
+    """None: to make those of all other tests would take long."""
+    history._reports.clear()
     return last_reports()
 
 
