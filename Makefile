@@ -34,10 +34,10 @@ lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/bench $(PEERS)/ready ## Compare with other libraries, for an hour: benchmarks/RESULTS.md
+bench: $(VENV)/bench $(PEERS)/ready ## Compare with other libraries: benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/run.py
 
-bench-quick: $(VENV)/bench $(PEERS)/ready ## The same on less data, in five minutes
+bench-quick: $(VENV)/bench $(PEERS)/ready ## The same on less data
 	@$(BIN)/python benchmarks/run.py --size quick
 
 notebooks: $(VENV)/notebooks ## Run the notebooks anew, in place

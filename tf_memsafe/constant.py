@@ -55,7 +55,8 @@ def values_of(
     function: ConcreteFunction, arguments: Values, positions: Positions
 ) -> tuple[object, ...] | None:
     """The values of these inputs, to be told apart by; None if one is not known yet."""
-    given = _inputs(function, arguments)
+    are_arguments = max(positions) < len(arguments)  # as mostly; this is asked at each call
+    given = arguments if are_arguments else _inputs(function, arguments)
     values = [_value(given[position]) for position in positions]
     if any(value is None for value in values):
         return None
@@ -67,7 +68,7 @@ def with_constants(
 ) -> tuple[ConcreteFunction, list[tf.TensorSpec]]:
     """The function with what XLA has to know as constants, and the types of its other arguments."""
     if positions := constant_inputs(function, arguments):
-        function = _with_constants(function, arguments, positions)
+        function = _specialised(function, arguments, positions)
     return function, _specs(_without(arguments, positions))
 
 
@@ -86,7 +87,7 @@ class ConstantsFunction(LimitedFunction):
         optimizers: Mapping[str, bool],
     ) -> None:
         specs = _specs(_without(arguments, positions))
-        super().__init__(_with_constants(function, arguments, positions), specs, limit, optimizers)
+        super().__init__(_specialised(function, arguments, positions), specs, limit, optimizers)
         self._positions = positions
         given = _inputs(function, arguments)
         self._constants = [given[i] for i in positions if i >= len(arguments)]
@@ -133,7 +134,7 @@ def _is_only_read(handle: tf.Tensor) -> bool:
 
 def _is_static(function: ConcreteFunction, arguments: Given, positions: Positions) -> bool:
     """Whether XLA knows every shape when these arguments are constants."""
-    specialised = _with_constants(function, arguments, positions) if positions else function
+    specialised = _specialised(function, arguments, positions) if positions else function
     try:
         module = xla.hlo_module(specialised, _specs(_without(arguments, positions)))
     except XlaCompileError:
@@ -142,7 +143,7 @@ def _is_static(function: ConcreteFunction, arguments: Given, positions: Position
     return not any(any(each.shape.is_dynamic_dimension) for each in instructions)
 
 
-def _with_constants(
+def _specialised(
     function: ConcreteFunction, arguments: Given, positions: Positions
 ) -> ConcreteFunction:
     """A function of the other arguments that calls this one."""

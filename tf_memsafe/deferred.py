@@ -10,12 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from tf_memsafe import xla
-from tf_memsafe.bound import HELD
+from tf_memsafe.bound import DATA, HELD
 from tf_memsafe.gradient import Values, is_differentiable
 from tf_memsafe.xla import ConcreteFunction
-
-READS_DATA = {"IteratorGetNext", "IteratorGetNextAsOptional", "OptionalGetValue"}
-"""Ops whose results are a data set's next elements: XLA can compile nothing around them."""
 
 _KEPT = "_tf_memsafe_deferred"
 """The attribute of a graph that keeps the functions it calls through Python alive."""
@@ -28,9 +25,12 @@ Call = Callable[[ConcreteFunction, list[tf.Tensor]], list[tf.Tensor]]
 
 
 def reads_data() -> bool:
-    """Whether the function (or loop, or branch) that is traced now takes data from an iterator."""
+    """Whether the function (or loop, or branch) that is traced now takes data from an iterator.
+
+    XLA can compile nothing around that.
+    """
     operations = tf.compat.v1.get_default_graph().get_operations()
-    return any(operation.type in READS_DATA for operation in operations)
+    return any(operation.type in DATA for operation in operations)
 
 
 def can_be_deferred(function: ConcreteFunction, arguments: Values) -> bool:

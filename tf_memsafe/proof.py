@@ -145,30 +145,31 @@ def prove(
         proof = _improve(proof, rewritten, last)
     if compiled:
         return proof if proof.fits_as_written else _search(proof, rewritten, last)
-    return _without_xla(proof, rewritten, last)
+    return _without_xla(proof, limit, rewritten, last)
 
 
-def _without_xla(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
+def _without_xla(proof: Proof, limit: int, rewritten: Rewritten, last: Finish) -> Proof:
     """The proof for a function that XLA would not compile: as it is written it may need more.
 
     The program as it was read is run in its place, if that fits. XLA may lay it out otherwise.
     """
     if proof.executable is not None:
         return proof
-    if proof.fits_as_written and (as_read := _as_read(proof)).fits:
-        return as_read
+    as_read = _compile_as_read(proof) if proof.fits_as_written else None
+    if as_read is not None and as_read.peak <= limit:
+        return replace(proof, executable=as_read)
     searched = _search(proof, rewritten, last, as_written=False)
-    if searched.executable is None:
-        return _as_read(searched)
-    if searched.fits:
+    if searched.executable is not None and searched.fits:
         return searched
-    return min(searched, _as_read(searched), key=lambda each: each.peak_after)
+    as_read = as_read or _compile_as_read(proof)
+    if searched.executable is not None and searched.executable.peak <= as_read.peak:
+        return searched
+    return replace(searched, executable=as_read, split=None)
 
 
-def _as_read(proof: Proof) -> Proof:
-    """The proof with the program as it was read."""
+def _compile_as_read(proof: Proof) -> Executable:
     assert proof.graph is not None
-    return replace(proof, executable=compile_graph(proof.graph, proof.constants), split=None)
+    return compile_graph(proof.graph, proof.constants)
 
 
 @stage("compiling")

@@ -80,11 +80,11 @@ class _Writer:
         if trips > 1:
             done, state = self._while(loop, segment, size, trips, state)
         else:
-            first = segment.stop - size if loop.backwards else segment.first
+            first = _first(loop, segment, size)
             done, state = None, self._straight(loop, build.index(first), first, size, state)
         if rest:
             first = segment.first if loop.backwards else segment.stop - rest
-            begin = segment.stop - rest if loop.backwards else segment.first
+            begin = _first(loop, segment, rest)
             # Found from how far the loop came, so that XLA does not compute it before the loop.
             offset = _moved(loop, begin, done, size) if done else build.index(first)
             state = self._straight(loop, offset, first, rest, state)
@@ -108,7 +108,7 @@ class _Writer:
         """How many chunks a loop over `trips` of them has done in the end, and the state then."""
         types = [COUNTER, *(value.tensor for value in state.carried.values())]
         counter, *handed = build.region_parameters(types)
-        first = segment.stop - size if loop.backwards else segment.first
+        first = _first(loop, segment, size)
         chunk = Chunk(_moved(loop, first, counter, size), size)
         carried = dict(zip(state.carried, handed, strict=True))
         body = self._step(loop, chunk, first, carried)
@@ -131,6 +131,11 @@ class _Writer:
         )
         after = dict(zip(state.carried, final, strict=False))
         return done, _State(_regroup(final[len(handed) :], initial), after)
+
+
+def _first(loop: LoopPlan, segment: Span, size: int) -> int:
+    """Where a chunk of so many steps begins that is at the end where the loop begins."""
+    return segment.stop - size if loop.backwards else segment.first
 
 
 def _moved(loop: LoopPlan, first: int, chunks: Node, size: int) -> Node:
