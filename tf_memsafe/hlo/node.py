@@ -45,7 +45,16 @@ class Region:
 class Node:
     """One operation and its result. Make nodes with `make` or with `tf_memsafe.hlo.build`."""
 
-    __slots__ = ("__weakref__", "attributes", "op", "operands", "regions", "source", "type")
+    __slots__ = (
+        "__weakref__",
+        "attributes",
+        "op",
+        "operands",
+        "regions",
+        "remembered",
+        "source",
+        "type",
+    )
 
     op: Op
     operands: tuple[Node, ...]
@@ -53,6 +62,8 @@ class Node:
     attributes: Attributes
     regions: tuple[Region, ...]
     source: Source | None
+    remembered: dict[Hashable, Any]
+    """What was found out about the node, which never changes, by those who ask often."""
 
     @property
     def name(self) -> str:
@@ -121,7 +132,7 @@ def make(
             node = Node.__new__(Node)
             node.op, node.operands, node.type = op, operands, type
             node.attributes = MappingProxyType(dict(attributes))
-            node.regions, node.source = regions, source
+            node.regions, node.source, node.remembered = regions, source, {}
             _interned[key] = node
     return node
 

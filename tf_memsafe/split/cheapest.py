@@ -156,12 +156,24 @@ def _by_cost(graph: Graph, device: Device) -> list[Sequence[_Choice]]:
     """For each threshold the plans worth comparing, the one that keeps least first."""
     used_by = users(topological(graph.outputs))
 
-    def choices(threshold: int) -> Iterator[_Choice]:
-        for plan in make_plans(graph, threshold, device):
-            sizes = chunk_sizes(plan.loops, used_by, device)
-            costs = plan_cost(graph, plan.loops, device)
-            yield _Choice(plan, sizes, [costs.of(chunks) for chunks in sizes])
+    def choice(plan: Plan) -> _Choice:
+        sizes = chunk_sizes(plan.loops, used_by, device)
+        costs = plan_cost(graph, plan.loops, device)
+        return _Choice(plan, sizes, [costs.of(chunks) for chunks in sizes])
 
-    found = [list(choices(threshold)) for threshold in thresholds(graph)]
-    cutting = [each for each in found if each[0].plan.loops]
-    return sorted(cutting, key=lambda each: min(choice.costs[0] for choice in each))
+    found = [[choice(plan) for plan in plans] for plans in _different(graph, device)]
+    return sorted(found, key=lambda each: min(choice.costs[0] for choice in each))
+
+
+def _different(graph: Graph, device: Device) -> Iterator[list[Plan]]:
+    """The plans for each threshold that has loops, if they are not those of one before.
+
+    What is small and lies between large values is computed in their loops whatever the threshold.
+    """
+    seen = []
+    for threshold in thresholds(graph):
+        plans = [*make_plans(graph, threshold, device)]
+        loops = [plan.loops for plan in plans]
+        if loops[0] and loops not in seen:
+            seen.append(loops)
+            yield plans

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Contraction, Cut
@@ -56,10 +56,6 @@ Asked = tuple[Node, Cut | None, Span]
 """A value wanted whole, or in chunks of this cut, for these steps of a loop."""
 
 
-_known: WeakKeyDictionary[Node, dict[Cut, Way | None]] = WeakKeyDictionary()
-"""What was found out of nodes that are still in use: planning asks the same many times over."""
-
-
 def operand_cuts(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     """What a chunk of the node needs of each operand; None if no chunk can be computed alone."""
     way = _way_along(node, cut)
@@ -74,9 +70,8 @@ def way_along(node: Node, cut: Cut) -> Way:
 
 
 def _way_along(node: Node, cut: Cut) -> Way | None:
-    known = _known.get(node)
-    if known is None:
-        known = _known[node] = {}
+    # Planning asks the same many times over.
+    known = node.remembered
     if cut not in known:
         dynamic = any(result.is_dynamic for result in node.results)
         needed = None if node.op.effects or dynamic else node.op.slice(node, cut)
@@ -100,7 +95,7 @@ def requests(node: Node, cut: Cut | None, needed: Sequence[Cut | None], span: Sp
         return []
     runs = pieces(node, cut) if cut is not None else []
     if not runs:
-        return [(*asked, span) for asked in zip(node.operands, needed, strict=True)]
+        return list(zip(node.operands, needed, repeat(span)))
     both = [(Span(max(run.first, span.first), min(run.stop, span.stop)), at) for run, at in runs]
     return [(node.operands[at], needed[at], active) for active, at in both if active.steps > 0]
 
