@@ -20,6 +20,7 @@ from tf_memsafe.split.plan import Plan, SplitGraph, make_plans, thresholds, uncu
 from tf_memsafe.split.sink import sink
 from tf_memsafe.split.sizes import chunk_sizes
 from tf_memsafe.split.target import Device, Target
+from tf_memsafe.split.written import written_cost
 
 MOST_NESTED = 3
 """How deep loops are cut again: for each axis of a kernel matrix, and one more."""
@@ -58,6 +59,8 @@ def _cut(graph: Graph, target: Target, depth: int) -> SplitGraph | None:
     # No cut along one axis a loop is enough: the loops are cut again.
     nested = [_nested(other, kept.checkpoints, target, depth) for other in others]
     nested += [inside] if changed else []
+    if fitting := [split for split in nested if split.estimate <= target.limit]:
+        return min(fitting, key=lambda split: written_cost(split.graph, target.device))
     return min(nested, key=lambda split: split.estimate, default=None)
 
 
