@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,7 +80,7 @@ def test_a_conditional_costs_what_its_longest_branch_does() -> None:
     ],
 )
 def test_a_larger_limit_is_never_slower_where_loops_are_cut_again(
-    function: object, specs: tuple[tf.TensorSpec, ...]
+    function: Callable[..., tf.Tensor], specs: tuple[tf.TensorSpec, ...]
 ) -> None:
     graph = rewrite(graph_for(function, *specs), get_optimizer_options()).graph
     least = best_cut(graph, Target(0, device=SMALL_CACHE))
