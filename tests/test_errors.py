@@ -78,7 +78,7 @@ def test_the_text_on_arguments_that_are_too_large() -> None:
         "Its arguments alone take 3.60 kB.",
         "The tensors to blame:",
         f"     1.08 MB  f32[300, 300, 3]  {place}  return x[:, None] * x[None]",
-        "     3.60 kB  f32[300, 3]  (argument 0)",
+        "     3.60 kB  f32[300, 3]  (argument x)",
         f"Try a limit of # bytes or more, smaller arguments, a lower precision{END}",
     )
 
@@ -94,7 +94,7 @@ def test_the_text_on_results_that_are_too_large() -> None:
         tensor,
         "The tensors to blame:",
         tensor,
-        "     3.60 kB  f32[300, 3]  (argument 0)",
+        "     3.60 kB  f32[300, 3]  (argument x)",
         "Try a limit of # bytes or more, smaller results (a sum, say, of what is returned), "
         f"a lower precision{END}",
     )

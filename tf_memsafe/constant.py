@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_memsafe import xla
+from tf_memsafe.captured import captured
 from tf_memsafe.function import LimitedFunction
 from tf_memsafe.gradient import Values
 from tf_memsafe.proof import Updates
@@ -107,8 +108,7 @@ class ConstantsFunction(LimitedFunction):
 
 def _inputs(function: ConcreteFunction, arguments: Given) -> list[Input]:
     """What the function is given, with variables in place of their handles."""
-    by_handle = {id(variable.handle): variable for variable in function.graph.variables}
-    return [*arguments, *(by_handle.get(id(each), each) for each in function.captured_inputs)]
+    return [*arguments, *captured(function)]
 
 
 def _value(given: Input) -> Any:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_memsafe import xla
 from tf_memsafe.bound import executor_bytes
+from tf_memsafe.captured import captured
 from tf_memsafe.errors import MemoryLimitError, warn_once
 from tf_memsafe.executable import Executable, compile_graph
 from tf_memsafe.gradient import Backward, Values, is_differentiable
@@ -195,12 +196,9 @@ class LimitedFunction:
     @cached_property
     def variables(self) -> Mapping[int, tf.Variable]:
         """The variables that the function reads, by the identity of their graph inputs."""
-        by_handle = {id(variable.handle): variable for variable in self.function.graph.variables}
-        pairs = zip(self._captured_placeholders, self.function.captured_inputs, strict=True)
+        pairs = zip(self._captured_placeholders, captured(self.function), strict=True)
         return {
-            id(placeholder): by_handle[id(captured)]
-            for placeholder, captured in pairs
-            if id(captured) in by_handle
+            id(placeholder): each for placeholder, each in pairs if isinstance(each, tf.Variable)
         }
 
     @property
@@ -209,14 +207,14 @@ class LimitedFunction:
 
     def values(self, arguments: Values) -> list[tf.Tensor]:
         """A call's arguments with the current values of what the function captures."""
-        captured = zip(self._captured_placeholders, self.function.captured_inputs, strict=True)
+        pairs = zip(self._captured_placeholders, self.function.captured_inputs, strict=True)
         return [
             *arguments,
             *(
                 self.variables[id(placeholder)].read_value()
                 if id(placeholder) in self.variables
                 else tensor
-                for placeholder, tensor in captured
+                for placeholder, tensor in pairs
             ),
         ]
 

@@ -158,7 +158,7 @@ def test_a_large_constant_is_not_an_argument() -> None:
 
 def test_an_argument_is_named() -> None:
     (tensor, *_) = explain(tf.square, SPECS[0]).largest
-    assert str(tensor) == "   2.40 kB  f64[100, 3]  (argument 0)"
+    assert str(tensor) == "   2.40 kB  f64[100, 3]  (argument x)"
 
 
 # --- both ---

@@ -56,7 +56,7 @@ def test_nothing_compiled_has_no_timeline() -> None:
 def test_what_is_held_at_the_peak_has_its_type_and_line() -> None:
     concrete = compiled(reports.factor).get_concrete_function(reports.SPECS[0])
     side = Side(None, xla.measure(concrete, reports.SPECS[:1]), is_text=False)
-    (first, *_) = Program(side, None, Lines(concrete.graph, keep=True)).at_peak(side)
+    (first, *_) = Program(side, None, Lines(concrete, (), keep=True)).at_peak(side)
     assert (first.dtype, first.shape) == ("f64", (COUNT, COUNT))
     assert first.source is not None
     assert first.source.file == reports.__file__

@@ -28,7 +28,7 @@ def report_on(proof: Proof, function: ConcreteFunction, keep: bool = True) -> Re
 
     keep: whether the report keeps the function's graph for the lines of its listings.
     """
-    lines = Lines(function.graph, keep)
+    lines = Lines(function, arguments(proof), keep)
     program = _program(proof, lines)
     rewritten = proof.executable.text if proof.executable else ""
     original = write(proof.graph) if proof.graph and not rewritten else ""

@@ -19,7 +19,7 @@ WORTH_A_LOOK = 1000
 def limit_message(proof: Proof, function: ConcreteFunction) -> str:
     """The text of the MemoryLimitError for a proof that did not come out."""
     report = report_on(proof, function)
-    lines = [_sizes(proof, report), *_given(proof, Lines(function.graph, True))]
+    lines = [_sizes(proof, report), *_given(proof, Lines(function, arguments(proof), True))]
     lines += [f"A program was dropped: {failure}" for failure in report.failures]
     blamed: Sequence[Blocker | Tensor] = report.blockers or _large(report.largest)
     lines.append("The tensors to blame:" if not report.blockers else "What has to exist whole:")

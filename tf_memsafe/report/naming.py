@@ -40,7 +40,7 @@ def name_of_op(node: Node) -> str:
     if node.name == "get_tuple_element":
         return name_of_op(node.operands[0])
     if node.name == "parameter":
-        return f"argument {node['index']}"
+        return "a value from outside the loop"
     made = node.source.op_type if node.source and node.name in OPAQUE else ""
     return PUBLIC.get(made, made) or node.name
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import tensorflow as tf
 
 from tf_memsafe.buffers import BufferAssignment, HeapEvent, Instruction
+from tf_memsafe.captured import names_of_inputs
 from tf_memsafe.hlo.node import Graph, Node, Source
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.hlo.writer import lines
@@ -17,18 +18,21 @@ from tf_memsafe.report.content import Tensor
 from tf_memsafe.report.naming import accumulators, name_of_op, own_source
 from tf_memsafe.report.timeline import Timeline, timeline_of
 from tf_memsafe.source import SourceLine, locate
+from tf_memsafe.xla import ConcreteFunction
 
 
 class Lines:
     """The user's lines that a traced function's operations come from, looked up once each.
 
+    given: the nodes of the function's inputs, in order; what follows them is passed over.
     keep: whether the function's graph, and with it the tensors that it captures, is kept alive for
     what is looked up later.
     """
 
-    def __init__(self, graph: tf.Graph, keep: bool) -> None:
-        self._graph: Callable[[], tf.Graph | None] = weakref.ref(graph)
-        self._kept = graph if keep else None
+    def __init__(self, function: ConcreteFunction, given: Sequence[Node], keep: bool) -> None:
+        self._graph: Callable[[], tf.Graph | None] = weakref.ref(function.graph)
+        self._kept = function.graph if keep else None
+        self._names = dict(zip(given, names_of_inputs(function), strict=False))
         self._known: dict[Source, SourceLine | None] = {}
 
     def __call__(self, source: Source | None) -> SourceLine | None:
@@ -43,7 +47,8 @@ class Lines:
         """A node's largest result."""
         largest = max(node.results, key=lambda result: result.bytes)
         source = self(own_source(node))
-        return Tensor(largest.dtype, largest.shape, largest.bytes, name_of_op(node), source)
+        name = self._names.get(node) or name_of_op(node)
+        return Tensor(largest.dtype, largest.shape, largest.bytes, name, source)
 
 
 @dataclass(frozen=True)
