@@ -267,7 +267,18 @@ def _is_held(function: ConcreteFunction, arguments: Sequence[tf.Tensor], limit: 
         bound = executor_bytes(function.graph)
         if bound is not None and bound <= limit.bytes:
             return False
-    reason = open_shapes(function, arguments) or (None if compiled else other_device(function))
+    reason = open_shapes(function, arguments)
+    if reason is not None and _is_held_around(limit):
+        return False
+    reason = reason or (None if compiled else other_device(function))
     if reason is not None:
         leave(function, reason)
     return reason is None
+
+
+def _is_held_around(limit: Limit) -> bool:
+    """Whether a call that is traced is part of one that is held to the limit when it is run.
+
+    Then all shapes are known; and if it has to be left as it is, that has a warning of its own.
+    """
+    return limit.scope == "all" and xla.is_called_around() and not reads_data()

@@ -1,9 +1,8 @@
 """The only file that touches TensorFlow's non-public API; `self_check` tests every use of it.
 
-What is used, and of which TensorFlow: the HLO of a concrete function and its buffer assignment
-(`Context.get_compiler_ir`), the protobuf classes that read them, the op that runs
-StableHLO text (`XlaCallModule`), and the method that every call of a tf.function goes through
-(`ConcreteFunction._call_flat`).
+What is used: the HLO of a concrete function and its buffer assignment (`Context.get_compiler_ir`),
+the protobuf classes that read them, the op that runs StableHLO text (`XlaCallModule`), and the
+method that every call of a tf.function goes through (`ConcreteFunction._call_flat`).
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -119,13 +119,18 @@ def is_compiled_around() -> bool:
 
     The graph's own XLA context does not tell: a call enters one for what it calls.
     """
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        of_tensorflow = frame.f_code.co_filename == polymorphic_function.__file__
-        if of_tensorflow and frame.f_locals.get("compile_with_xla"):
-            return True
-        frame = frame.f_back
-    return False
+    return any(frame.f_locals.get("compile_with_xla") for frame in _function_frames())
+
+
+def is_called_around() -> bool:
+    """Whether what is called now is traced as part of a tf.function that is itself being called."""
+    return sum(frame.f_code.co_name == "__call__" for frame in _function_frames()) > 1
+
+
+def _function_frames() -> list[FrameType]:
+    """What runs now of the code that traces and calls tf.functions."""
+    frames = (frame for frame, _ in walk_stack(sys._getframe()))
+    return [each for each in frames if each.f_code.co_filename == polymorphic_function.__file__]
 
 
 def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> None:

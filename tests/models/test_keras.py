@@ -119,10 +119,7 @@ def test_batches_of_open_size(name: str, options: dict[str, Any], rewritten_runs
 @OPTIONS
 def test_prediction_in_batches_of_open_size(options: dict[str, Any], rewritten_runs: Runs) -> None:
     plain, cut, (x, _) = model(None, **options), model(None, **options), arrays()
-    with warnings.catch_warnings(), tf_memsafe.memory_limit(LIMIT):
-        # A compiled step is traced for any size, before the function around it is cut for each.
-        warnings.filterwarnings("ignore", ".*leaves one_step_on_data.* shape of")
-        found = cut.predict(x, BATCH, verbose=0)
+    found = limited(lambda: cut.predict(x, BATCH, verbose=0))
     close(found, plain.predict(x, BATCH, verbose=0))
     assert are_batches(rewritten_runs)
 
