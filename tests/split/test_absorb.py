@@ -57,7 +57,13 @@ def joined(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     return tf.foldl(lambda h, row: cell(h, row, w), tf.concat([w[None], -rows], 0), w)
 
 
-@pytest.mark.parametrize("function", [transformed, projected, padded, joined])
+def reflected(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """To reflect nothing at the ends of an axis is to join it with what has no elements."""
+    after = tf.pad(rows, [[0, 0], [1, 1], [0, 0]], "REFLECT")[:, 1:-1]
+    return tf.foldl(lambda h, row: cell(h, row, w), after, w)
+
+
+@pytest.mark.parametrize("function", [transformed, projected, padded, joined, reflected])
 def test_an_entry_is_made_in_the_step_that_reads_it(function: Function) -> None:
     graph, changed = absorbed(function)
     assert largest_outside(changed) < STACK <= largest_outside(graph)

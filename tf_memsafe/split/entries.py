@@ -85,11 +85,15 @@ class Entries:
     def part(self, node: Node, cut: Cut) -> Node:
         """The part of a value: as computed, or sliced from where it exists whole."""
         if (node, cut) not in self._parts:
-            starts = self.starts(node.tensor.rank, cut)
-            sizes = node.tensor.with_axis(cut.axis, cut.unit).shape
-            alike = steps_of(node, cut) == 1
-            self._parts[node, cut] = node if alike else build.dynamic_slice(node, starts, sizes)
+            self._parts[node, cut] = self._sliced(node, cut)
         return self._parts[node, cut]
+
+    def _sliced(self, node: Node, cut: Cut) -> Node:
+        steps, part = steps_of(node, cut), node.tensor.with_axis(cut.axis, cut.unit)
+        if not steps:  # an axis without elements reaches no step
+            return build.zeros(part)
+        starts = self.starts(node.tensor.rank, cut)
+        return node if steps == 1 else build.dynamic_slice(node, starts, part.shape)
 
     def starts(self, rank: int, cut: Cut) -> list[Node]:
         """Where the step's part of a value begins, on each axis."""
