@@ -169,18 +169,24 @@ PREDICTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PREDICTIONS)
-def test_predictions(name: str, rewritten_runs: Runs) -> None:
-    model, predict = sgpr(), PREDICTIONS[name]
+# GPflow makes no posterior of SVGP inside a tf.function: test_a_posterior_that_caches.
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(m, name) for m in (sgpr, svgp) for name in PREDICTIONS if (m, name) != (svgp, "posterior")],
+)
+def test_predictions(make: Callable[[], Any], name: str, rewritten_runs: Runs) -> None:
+    model, predict = make(), PREDICTIONS[name]
     expected = predict(model)
     compiled = tf.function(lambda: predict(model))
     with tf_memsafe.memory_limit(LIMIT):
         same(compiled(), expected, 1e-8)
+    assert rewritten_runs
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
-def test_a_posterior_that_caches() -> None:
-    model = sgpr()
-    posterior = model.posterior(gpflow.posteriors.PrecomputeCacheType.VARIABLE)
+@pytest.mark.parametrize("make", [sgpr, svgp])
+def test_a_posterior_that_caches(make: Callable[[], Any]) -> None:
+    posterior = make().posterior(gpflow.posteriors.PrecomputeCacheType.VARIABLE)
     expected = posterior.predict_f(NEW)
     with tf_memsafe.memory_limit(LIMIT):
         same(tf.function(posterior.predict_f)(NEW), expected, 1e-8)
