@@ -1,14 +1,19 @@
-"""GPflow's SGPR, loss and gradient, inside one compiled function under a limit."""
+"""GPflow's SGPR, loss and gradient, inside one compiled function under a limit.
+
+Smaller ones are in test_cases.py and tests/models.
+"""
 
 from __future__ import annotations
 
 import gpflow
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_memsafe
 
 
+@pytest.mark.slow
 def test_sgpr_runs_in_60_mb_with_the_same_numbers() -> None:
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(20_000, 5))
