@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from tests.generated.numerics import ORDERING
 from tests.generated.operation import Kind, Law, Operation, kind_of
 from tests.generated.program import (
     OPERATIONS,
@@ -18,6 +19,8 @@ from tests.generated.program import (
 from tests.generated.rounding import widen
 
 NAMES = tuple(OPERATIONS)
+BY_SIGN = frozenset(ORDERING.values())
+"""What sorts NaN first or last by its sign: that of one which is computed is anything."""
 
 LARGEST = 100_000
 """Elements of the largest tensor that a program makes."""
@@ -117,7 +120,9 @@ class Builder:
     def _attempt(self, name: str, first: int | None) -> bool:
         """Appends an instruction with this first operand, if there is one that works."""
         operation = OPERATIONS[name]
-        if first is None or (self.differentiated and operation.law not in (Law.SMOOTH, Law.MOVES)):
+        if first is None or not self._may_take(operation, first):
+            return False
+        if self.differentiated and operation.law not in (Law.SMOOTH, Law.MOVES):
             return False
         alike = None if operation.other else self.traced[first].dtype
         second: int | None = first
@@ -131,13 +136,21 @@ class Builder:
             index
             for index, value in enumerate(self.traced)
             if (value.dtype == dtype if dtype else kind_of(value.dtype) in kinds)
-            and not (operation.law is Law.JUMPS and self.laws[index])
-            and not (operation.cancels and np.isinf(self.wide[index]).any())
+            and self._may_take(operation, index)
         ]
         unused = [index for index in fitting if index in self.unused]
         if unused and self.generator.random() < 0.9:
             fitting = unused
         return int(self.generator.choice(fitting)) if fitting else None
+
+    def _may_take(self, operation: Operation, index: int) -> bool:
+        """Whether what the operation makes of the value can be compared."""
+        is_exact, value = self.laws[index] is None, self.wide[index].numpy()
+        if operation.cancels and np.isinf(value).any():
+            return False
+        if operation in BY_SIGN and np.isnan(value).any():
+            return is_exact
+        return is_exact or operation.law is not Law.JUMPS
 
     def _try(self, name: str, first: int, second: int, number: int) -> bool:
         """Appends the instruction if TensorFlow does it, and it is not too large."""
