@@ -70,6 +70,17 @@ def test_an_entry_is_made_in_the_step_that_reads_it(function: Function) -> None:
     assert_same_numbers([changed], graph, 1e-6)
 
 
+def ordered(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """The order of all rows is needed whole; a sort has two results, the places are one of them."""
+    places = tf.cast(tf.argsort(rows[:, 0], 0), rows.dtype) / STEPS
+    return tf.foldl(lambda h, row: cell(h, row, w), tf.exp(places)[:, None] * w, w)
+
+
+def test_one_of_several_results_is_sliced_where_they_exist_whole() -> None:
+    graph, changed = absorbed(ordered)
+    assert_same_numbers([changed], graph, 1e-6)
+
+
 def summed(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     """What is reduced is larger than the result, and needed whole."""
     few = tf.reduce_sum(tf.sort(rows, 0), 2)

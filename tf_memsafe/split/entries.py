@@ -45,8 +45,7 @@ def work_for(wanted: Iterable[Request], again: Collection[Node] = ()) -> Work:
     roots = [node for node, _ in pending]
     while pending:
         node, cut = pending.pop()
-        inside = node in again or steps_of(node, cut) > 1
-        needed = computed_alone(node, cut) if inside and not is_loop_result(node) else None
+        needed = _needed_inside(node, cut, again)
         if needed is None:
             around.add(node)
             continue
@@ -56,6 +55,19 @@ def work_for(wanted: Iterable[Request], again: Collection[Node] = ()) -> Work:
         pending += [(o, c) for o, c in pairs if c is not None and (o, c) not in members]
     position = {node: index for index, node in enumerate(topological(roots))}
     return Work(sorted(members, key=lambda request: position[request[0]]), around)
+
+
+def _needed_inside(node: Node, cut: Cut, again: Collection[Node]) -> tuple[Cut | None, ...] | None:
+    """What a part of the node needs of each operand if it is computed in the step."""
+    if is_loop_result(node) or not (node in again or steps_of(node, cut) > 1):
+        return None
+    needed = computed_alone(node, cut)
+    if needed is None or node.name != "get_tuple_element":
+        return needed
+    # Of what has several results no part can be sliced: where it exists whole, one of its results.
+    (operand,), (its_cut,) = node.operands, needed
+    made = its_cut is not None and _needed_inside(operand, its_cut, again) is not None
+    return needed if made else None
 
 
 class Entries:
@@ -89,11 +101,13 @@ class Entries:
         return self._parts[node, cut]
 
     def _sliced(self, node: Node, cut: Cut) -> Node:
-        steps, part = steps_of(node, cut), node.tensor.with_axis(cut.axis, cut.unit)
+        steps = steps_of(node, cut)
+        if steps == 1:
+            return node
+        part = node.tensor.with_axis(cut.axis, cut.unit)
         if not steps:  # an axis without elements reaches no step
             return build.zeros(part)
-        starts = self.starts(node.tensor.rank, cut)
-        return node if steps == 1 else build.dynamic_slice(node, starts, part.shape)
+        return build.dynamic_slice(node, self.starts(node.tensor.rank, cut), part.shape)
 
     def starts(self, rank: int, cut: Cut) -> list[Node]:
         """Where the step's part of a value begins, on each axis."""
