@@ -111,6 +111,14 @@ def test_a_report_shows_itself(outputs: dict[str, list[Any]]) -> None:
     assert "data:image/svg+xml;base64," in shown["text/html"]
 
 
+def test_lines_are_those_of_cells(outputs: dict[str, list[Any]]) -> None:
+    """Not those of the files that ipykernel makes of them."""
+    text, page = (result(outputs["report"])[f"text/{kind}"] for kind in ("plain", "html"))
+    assert re.search(r"f32\[100, 100, 3\] +In\[2\]:5 +distances = ", text)
+    assert ">In[2]:5</a>" in page
+    assert "ipykernel_" not in text
+
+
 def test_a_plot_is_shown_once(outputs: dict[str, list[Any]]) -> None:
     assert "image/png" in result(outputs["plot"])
     assert [o.output_type for o in outputs["plot"]] == ["execute_result"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import sys
 import sysconfig
 from dataclasses import dataclass
 from functools import cache
@@ -40,8 +41,26 @@ class SourceLine:
         """The text of the line, empty where the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
+    @property
+    def name(self) -> str:
+        """The file, or what a notebook calls the cell: `In[3]`."""
+        return _cell(self.file) or self.file
+
+    @property
+    def short(self) -> str:
+        """`knn.py:12`, without folders."""
+        return f"{Path(self.name).name}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.name}:{self.line}"
+
+
+def _cell(file: str) -> str | None:
+    """What IPython calls the code that it keeps under this name, if it is a cell's."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(file) if shell is not None else None
+    return named[1] if named else None
 
 
 def locate(graph: tf.Graph, source: Source | None) -> SourceLine | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -85,7 +84,7 @@ def _label(axes: Axes, step: float, peak: int, tensors: list[Tensor]) -> None:
 
 
 def _short(tensor: Tensor) -> str:
-    where = f"  {Path(tensor.source.file).name}:{tensor.source.line}" if tensor.source else ""
+    where = f"  {tensor.source.short}" if tensor.source else ""
     return f"{format_bytes(tensor.bytes)}  {tensor.type}  {tensor.op}{where}"
 
 

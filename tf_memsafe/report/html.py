@@ -58,14 +58,15 @@ class _Sources:
     def __init__(self, linked: bool = False) -> None:
         self._linked = linked
         self._lines: dict[str, set[int]] = {}
+        self._names: dict[str, str] = {}
 
     def place(self, source: SourceLine | None) -> Element | None:
         """A line, and after it the library's line that it led to."""
         if source is None:
             return None
         self._lines.setdefault(source.file, set()).add(source.line)
-        name = f"{Path(source.file).name}:{source.line}"
-        link = tag("a", name, title=f"{source}  {source.code}")
+        self._names[source.file] = source.name
+        link = tag("a", source.short, title=f"{source}  {source.code}")
         if self._linked:
             link.set("href", f"#{_anchor(source.file, source.line)}")
         library = tag("span", f" in {source.library}", class_="library")
@@ -75,8 +76,9 @@ class _Sources:
         if self._lines:
             yield tag("h2", "Your code")
         for file, lines in self._lines.items():
-            address = Path(file).as_uri() if Path(file).is_absolute() else ""
-            yield tag("h3", tag("a", file, href=address) if address else file)
+            name = self._names[file]
+            address = Path(name).as_uri() if Path(name).is_absolute() else ""
+            yield tag("h3", tag("a", name, href=address) if address else name)
             yield tag("div", *_excerpt(file, lines), class_="code")
 
 

@@ -89,7 +89,7 @@ def _rewrites(report: Report) -> Iterator[str]:
         (
             each.optimizer,
             f"saves {format_bytes(each.saved)}" if each.saved else "",
-            f"{Path(each.source.file).name}:{each.source.line}" if each.source else "",
+            each.source.short if each.source else "",
             each.what,
         )
         for each in report.rewrites[:SHOWN]
@@ -135,7 +135,7 @@ def _blocker(blocker: Blocker) -> Iterator[str]:
 
 def place(source: SourceLine) -> str:
     """`models/knn.py:12`: from the current folder if it is in there; never longer than PLACE."""
-    path, here = Path(source.file), Path.cwd()
+    path, here = Path(source.name), Path.cwd()
     parts = (path.relative_to(here) if path.is_relative_to(here) else path).parts
     found = f"{Path(*parts)}:{source.line}"
     while len(found) > PLACE and len(parts) > 1:
