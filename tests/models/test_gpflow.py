@@ -110,7 +110,7 @@ def test_training_by_scipy(
     [
         (gpr, 5_000_000),
         (fitc, LIMIT),
-        (gpmc, LIMIT),
+        pytest.param(gpmc, LIMIT, marks=pytest.mark.slow),
         (vgp, 1_310_000),
         (opper_archambeau, 1_200_000),
     ],
@@ -129,6 +129,7 @@ def test_training_and_prediction(make: Callable[[], Any], limit: int, rewritten_
     assert all(run.peak <= limit for run in rewritten_runs)
 
 
+@pytest.mark.slow  # test_demos.py has a smaller one
 def test_cglb(rewritten_runs: Runs) -> None:
     def value_and_gradients(model: Any) -> list[Any]:
         with tf.GradientTape() as tape:
