@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tf_memsafe import source, xla
 from tf_memsafe.demos import knn
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.reader import read
-from tf_memsafe.source import SourceLine, is_library, locate
+from tf_memsafe.source import SourceLine, is_library, locate, name_of_file
 
 Function = Callable[[tf.Tensor], tf.Tensor]
 
@@ -111,3 +113,19 @@ def test_library_files(file: str) -> None:
 @pytest.mark.parametrize("file", USER_FILES)
 def test_the_users_files(file: str) -> None:
     assert not is_library(file)
+
+
+def test_a_cell_is_called_by_its_number_where_ipython_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """IPython 7 has none: there a cell is the file that ipykernel makes of it."""
+
+    class Compiler:
+        def format_code_name(self, name: str) -> tuple[str, str] | None:
+            return ("Cell", "In[3]") if name == "/tmp/ipykernel_1/2.py" else None
+
+    for compiler, expected in ((Compiler(), "In[3]"), (object(), "/tmp/ipykernel_1/2.py")):
+        shell = SimpleNamespace(compile=compiler)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda s=shell: s))
+        assert name_of_file("/tmp/ipykernel_1/2.py") == expected
+        assert name_of_file(__file__) == __file__

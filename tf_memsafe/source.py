@@ -43,8 +43,8 @@ class SourceLine:
 
     @property
     def name(self) -> str:
-        """The file, or what a notebook calls the cell: `In[3]`."""
-        return _cell(self.file) or self.file
+        """The file, or the cell of a notebook: `In[3]`."""
+        return name_of_file(self.file)
 
     @property
     def short(self) -> str:
@@ -55,12 +55,14 @@ class SourceLine:
         return f"{self.name}:{self.line}"
 
 
-def _cell(file: str) -> str | None:
-    """What IPython calls the code that it keeps under this name, if it is a cell's."""
+def name_of_file(file: str) -> str:
+    """The file, or what IPython calls the cell whose code it keeps under this name."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    named = shell.compile.format_code_name(file) if shell is not None else None
-    return named[1] if named else None
+    # IPython 7, which some hosted notebooks run, has no names for cells.
+    naming = getattr(shell.compile, "format_code_name", None) if shell is not None else None
+    named = naming(file) if naming is not None else None
+    return named[1] if named else file
 
 
 def locate(graph: tf.Graph, source: Source | None) -> SourceLine | None:

@@ -83,7 +83,8 @@ OPERATIONS = {
     "branch": general(_branch, Kind.FLOAT, Law.SMOOTH, Kind.INTEGER),
     "switch": general(_switch, Kind.FLOAT, Law.SMOOTH, Kind.INTEGER),
     "map rows": numbered(_map_rows, rank=2),
-    # Not of f16: XLA 2.21 crashes at the scan of what was reshaped, cast, repeated and padded.
+    # Not in half precision: TensorFlow 2.21 crashes, without any limit, at the f16 scan of what was
+    # reshaped, cast, repeated and padded.
     "recurrence": numbered(_recurrence, Kind.WIDE, rank=1),
     "noise": numbered(_noise),
     "stateful noise": numbered(_stateful_noise, Kind.FLOAT, Law.RANDOM),

@@ -62,4 +62,4 @@ PAST_FAILURES = (
         ),
     ),
 )
-"""Few: of the 2,000 of `make test-all`, the last alone is a fault of how it was cut."""
+"""Few: the last alone is a fault of how a program was cut; others have a test in tests/split."""

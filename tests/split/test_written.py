@@ -48,7 +48,7 @@ def test_a_loop_costs_what_its_steps_do() -> None:
 
 
 def test_of_what_a_step_takes_slices_of_only_those_are_read() -> None:
-    """Ten rows of x, a thousand times: x is read as often as y, and no more."""
+    """Ten rows of x, a thousand times: all of x once, and not a thousand times."""
 
     def compute(x: tf.Tensor) -> tf.Tensor:
         def add(step: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

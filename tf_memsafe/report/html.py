@@ -15,6 +15,7 @@ from tf_memsafe.report.listing import listing
 from tf_memsafe.report.naming import own_source
 from tf_memsafe.report.tags import Child, html, table, tag
 from tf_memsafe.report.text import SHOWN, share
+from tf_memsafe.source import name_of_file
 
 if TYPE_CHECKING:
     from tf_memsafe.report.content import Report, Tensor
@@ -58,14 +59,12 @@ class _Sources:
     def __init__(self, linked: bool = False) -> None:
         self._linked = linked
         self._lines: dict[str, set[int]] = {}
-        self._names: dict[str, str] = {}
 
     def place(self, source: SourceLine | None) -> Element | None:
         """A line, and after it the library's line that it led to."""
         if source is None:
             return None
         self._lines.setdefault(source.file, set()).add(source.line)
-        self._names[source.file] = source.name
         link = tag("a", source.short, title=f"{source}  {source.code}")
         if self._linked:
             link.set("href", f"#{_anchor(source.file, source.line)}")
@@ -76,7 +75,7 @@ class _Sources:
         if self._lines:
             yield tag("h2", "Your code")
         for file, lines in self._lines.items():
-            name = self._names[file]
+            name = name_of_file(file)
             address = Path(name).as_uri() if Path(name).is_absolute() else ""
             yield tag("h3", tag("a", name, href=address) if address else name)
             yield tag("div", *_excerpt(file, lines), class_="code")

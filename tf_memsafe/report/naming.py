@@ -39,8 +39,6 @@ def name_of_op(node: Node) -> str:
     """What made a value: a StableHLO op, or the operation of TensorFlow that says more."""
     if node.name == "get_tuple_element":
         return name_of_op(node.operands[0])
-    if node.name == "parameter":
-        return "a value from outside the loop"
     made = node.source.op_type if node.source and node.name in OPAQUE else ""
     return PUBLIC.get(made, made) or node.name
 

@@ -95,7 +95,7 @@ def requests(node: Node, cut: Cut | None, needed: Sequence[Cut | None], span: Sp
         return []
     runs = pieces(node, cut) if cut is not None else []
     if not runs:
-        return list(zip(node.operands, needed, repeat(span)))
+        return list(zip(node.operands, needed, repeat(span, len(needed)), strict=True))
     both = [(Span(max(run.first, span.first), min(run.stop, span.stop)), at) for run, at in runs]
     return [(node.operands[at], needed[at], active) for active, at in both if active.steps > 0]
 

@@ -12,8 +12,15 @@ from tf_memsafe.split.counted import CountedLoop, counted_loops
 from tf_memsafe.split.liveness import is_stored
 from tf_memsafe.split.target import Device
 
-HANDED_ON = {"while", "if", "case", "get_tuple_element", "optimization_barrier"}
-"""What takes a value without reading it."""
+NOT_READ = {
+    "while",
+    "if",
+    "case",
+    "get_tuple_element",
+    "optimization_barrier",
+    "dynamic_update_slice",
+}
+"""What hands a value on, or writes into it, without reading it."""
 
 
 def written_cost(graph: Graph, device: Device) -> int:
@@ -56,5 +63,5 @@ def _read(node: Node, its_users: Sequence[Node], device: Device) -> int:
     return sum(
         user.type.bytes if user.name == "dynamic_slice" else node.type.bytes
         for user in its_users
-        if user.name not in HANDED_ON and user.name != "dynamic_update_slice"
+        if user.name not in NOT_READ
     )
