@@ -235,23 +235,6 @@ def test_jacobians(parallel: bool) -> None:
         assert_same(jacobian(), expected)
 
 
-def test_forward_accumulators_leave_the_function_as_it_is(rewritten_runs: Runs) -> None:
-    function, (x, v) = compiled(kernel), points_and_weights()
-
-    def tangent() -> tf.Tensor:
-        with tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as accumulator:
-            y = function(x, v)
-        return accumulator.jvp(y)
-
-    expected = tangent()
-    with (
-        tf_memsafe.memory_limit(LIMIT),
-        pytest.warns(tf_memsafe.MemorySafetyWarning, match="ForwardAccumulator"),
-    ):
-        assert_same(tangent(), expected)
-    assert rewritten_runs == []
-
-
 def test_random_numbers_of_the_user_stay_the_same() -> None:
     function, x = compiled(lambda x: tf.exp(x @ tf.transpose(x)) @ x), tf.constant(POINTS)
     tf.random.set_seed(1)

@@ -169,18 +169,6 @@ def test_the_warning_of_random_numbers_and_a_tape() -> None:
     )
 
 
-def test_the_warning_of_a_forward_accumulator() -> None:
-    def call() -> None:
-        with tf.autodiff.ForwardAccumulator(X, tf.ones_like(X)):
-            compiled(sums)(X)
-
-    assert warning_of(call) == (
-        "tf_memsafe leaves sums as it is: "
-        "a tf.autodiff.ForwardAccumulator watches it; open that inside of it"
-        + at_stake("its tensors take 734.41 kB together", place_of(sums, "return"))
-    )
-
-
 def test_the_warning_of_results_that_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables are known by their parameters; what else a program changed, nothing would tell."""
     monkeypatch.setattr(proof, "variable_updates", lambda module: {})

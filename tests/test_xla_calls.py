@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.programs import compiled
+from tests.programs import assert_same, compiled
 from tf_memsafe import xla
 from tf_memsafe.hlo.reader import variable_updates
 from tf_memsafe.xla import ConcreteFunction
@@ -191,6 +192,74 @@ def test_forward_accumulators_watch_too() -> None:
     function.get_concrete_function(x)
     with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
         assert watched(function, x)
+
+
+# --- tangents ---
+
+
+def test_tapes_go_back_and_forward_accumulators_do_not() -> None:
+    x = tf.constant(1.0)
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
+        assert not xla.would_go_back([x])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        assert xla.would_go_back([x])
+        assert not xla.would_go_back([tf.constant(1.0)])
+
+
+def test_what_has_a_tangent() -> None:
+    x, y, variable = tf.constant(1.0), tf.constant(1.0), tf.Variable(1.0)
+    one = tf.constant(1.0)
+    with tf.autodiff.ForwardAccumulator([y, variable], [one, one]):
+        assert xla.with_tangents([x, y, variable.read_value(), variable.handle]) == (1, 2, 3)
+    assert xla.with_tangents([x, y]) == ()
+
+
+def test_derivatives_of_a_call_that_was_not_seen() -> None:
+    x = tf.constant([3.0, 4.0])
+    direction = tf.constant([5.0, 7.0])
+    with tf.autodiff.ForwardAccumulator(x, direction) as accumulator, tf.GradientTape() as tape:
+        tape.watch(x)
+        with xla.unrecorded():
+            y, count = 2 * x, tf.size(x)
+        xla.record_call([y, count], [x], lambda u, _: [20 * u], lambda t: [200 * t, None])
+    assert_same(tape.gradient(y, x), tf.constant([20.0, 20.0]))
+    assert_same(accumulator.jvp(y), 200 * direction)
+    assert accumulator.jvp(count) is None
+
+
+def test_tangents_of_single_ops_are_functions_of_tensorflow(monkeypatch: Any) -> None:
+    called = []
+
+    def call(function: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
+        called.append(function)
+        return xla.call_flat(function, tensor_inputs, captured_inputs)
+
+    x = tf.constant(3.0)
+    monkeypatch.setattr(ConcreteFunction, "_call_flat", call)
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
+        _ = tf.sin(x)
+    assert called
+    assert all(map(xla.is_tangent_of_op, called))
+    assert not xla.is_tangent_of_op(compiled(lambda x: 2 * x).get_concrete_function(x))
+
+
+def test_a_tape_works_while_an_accumulator_looks_at_a_call() -> None:
+    x, found = tf.constant(3.0), {}
+
+    def tangents(direction: tf.Tensor) -> list[tf.Tensor]:
+        for name, block in (("as it is", nullcontext), ("anew", xla.recording_anew)):
+            with block(), tf.autodiff.ForwardAccumulator(x, direction) as accumulator:
+                square = x**2
+            found[name] = accumulator.jvp(square)
+        return [direction]
+
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
+        with xla.unrecorded():
+            y = 2 * x
+        xla.record_call([y], [x], lambda u: [u], tangents)
+    assert found["as it is"] is None
+    assert_same(found["anew"], tf.constant(6.0))
 
 
 # --- flat_arguments ---

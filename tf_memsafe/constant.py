@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tf_memsafe import xla
 from tf_memsafe.captured import captured
+from tf_memsafe.derivative import Values
 from tf_memsafe.function import LimitedFunction
-from tf_memsafe.gradient import Values
 from tf_memsafe.proof import Updates
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_memsafe import xla
 from tf_memsafe.bound import DATA, HELD
-from tf_memsafe.gradient import Values, is_differentiable
+from tf_memsafe.derivative import Values, is_differentiable
 from tf_memsafe.xla import ConcreteFunction
 
 _KEPT = "_tf_memsafe_deferred"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +12,15 @@ import tensorflow as tf
 from tf_memsafe import xla
 from tf_memsafe.bound import executor_bytes
 from tf_memsafe.captured import captured
+from tf_memsafe.derivative import Gradients, Values, is_differentiable
 from tf_memsafe.errors import MemoryLimitError, warn_once
 from tf_memsafe.executable import Executable, compile_graph
-from tf_memsafe.gradient import Backward, Values, is_differentiable
+from tf_memsafe.gradient import Backward
 from tf_memsafe.progress import progress, stage
 from tf_memsafe.proof import Proof, Updates, prove
 from tf_memsafe.reasons import at_stake, dropped, not_compiled
 from tf_memsafe.report import limit_message, record
+from tf_memsafe.tangent import Forward
 from tf_memsafe.xla import ConcreteFunction, XlaCompileError
 
 NO_GRADIENT = (
@@ -31,6 +33,7 @@ class LimitedFunction:
 
     specs: the fully defined type of each argument. limit: in bytes. optimizers: whether each is
     on, by name. assigns: whether calls assign the variables that the function assigns.
+    backward: makes what computes the gradients of this function.
     """
 
     def __init__(
@@ -40,13 +43,16 @@ class LimitedFunction:
         limit: int,
         optimizers: Mapping[str, bool],
         assigns: bool = True,
+        backward: Callable[[LimitedFunction], Gradients] = Backward,
     ) -> None:
         self.function = function
         self.specs = list(specs)
         self.limit = limit
         self.optimizers = optimizers
         self._assigns = assigns
+        self._make_backward = backward
         self._has_run = False
+        self._forwards: dict[tuple[int, ...], Forward] = {}
         self._lock = threading.RLock()
 
     @cached_property
@@ -107,11 +113,14 @@ class LimitedFunction:
         """Bytes that TensorFlow's forward pass keeps at most; None if that is not known."""
         return executor_bytes(self.function.graph)
 
-    def runs_as_written_for(self, watched: bool) -> bool:
-        """The same for a call; `watched` says whether a tape records it.
+    def runs_as_written_for(self, watched: bool, has_tangents: bool) -> bool:
+        """The same for a call; `watched` says whether a tape or a forward accumulator records it.
 
-        Of a call that is being traced TensorFlow may build the gradient at any time.
+        Of a call that is being traced TensorFlow may build the gradient at any time. How much its
+        forward accumulators keep is not known.
         """
+        if has_tangents and self.is_known and not self._has_effects:
+            return False
         if watched or not (tf.executing_eagerly() or self._has_effects):
             return self.gradient_runs_as_written
         return self.runs_as_written
@@ -141,19 +150,36 @@ class LimitedFunction:
 
     def __call__(self, values: Values, watched: bool) -> list[tf.Tensor]:
         """The function's flat results; `watched` says whether a tape records the call."""
-        if watched:
-            # Traced now, as by TensorFlow: where a gradient is asked for, recording may be stopped.
-            _ = self._backward
-        elif tf.executing_eagerly():
+        if not watched and tf.executing_eagerly():
             return self._run(values)
-
-        @tf.custom_gradient
-        def run(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
-            return self._run(inputs), lambda *upstream: self._gradients(inputs, upstream)
-
         if not tf.executing_eagerly():
             # Gradients of branches and loops know tensors of their own graph alone.
             values = [tf.identity(value) for value in values]
+        # Derivatives are traced now, as by TensorFlow: where they are asked for, recording may be
+        # stopped.
+        if watched and xla.would_go_back(values):
+            _ = self._backward
+        moving = xla.with_tangents(values) if watched else ()
+        if not moving:
+            return self._differentiable(values)
+        forward = self._forward(moving)
+        with xla.unrecorded():
+            results = self._differentiable(values)
+        xla.record_call(
+            results,
+            values,
+            lambda *upstream: self.gradients(values, upstream),
+            lambda *tangents: forward.tangents(values, tangents),
+        )
+        return results
+
+    def _differentiable(self, values: Values) -> list[tf.Tensor]:
+        """The results, that tapes, and `tf.gradients` where it is traced, can go back from."""
+
+        @tf.custom_gradient
+        def run(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
+            return self._run(inputs), lambda *upstream: self.gradients(inputs, upstream)
+
         return list(tf.nest.flatten(run(*values)))
 
     def _run(self, values: Values) -> list[tf.Tensor]:
@@ -205,6 +231,15 @@ class LimitedFunction:
     def _captured_placeholders(self) -> list[tf.Tensor]:
         return list(self.function.inputs[len(self.specs) :])
 
+    @property
+    def value_specs(self) -> list[tf.TensorSpec]:
+        """The type of each of the function's values: of a variable's, where it reads one."""
+        known = [
+            self.variables.get(id(placeholder), placeholder)
+            for placeholder in self._captured_placeholders
+        ]
+        return [*self.specs, *(tf.TensorSpec(each.shape, each.dtype) for each in known)]
+
     def values(self, arguments: Values) -> list[tf.Tensor]:
         """A call's arguments with the current values of what the function captures."""
         pairs = zip(self._captured_placeholders, self.function.captured_inputs, strict=True)
@@ -220,26 +255,34 @@ class LimitedFunction:
 
     # --- gradients ---
 
-    def _gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
+    def gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
+        """Of each input, from those of all results."""
         if self._has_effects:
             name = xla.name_of(self.function)
             raise ValueError(f"{name}: {NO_GRADIENT}")
-        backward = self._backward
         results = zip(self.result_specs, upstream, strict=True)
         known = [tf.convert_to_tensor(g) for result, g in results if is_differentiable(result)]
-        found = iter(backward(inputs, known))
-        return [next(found) if has_gradient else None for has_gradient in backward.connected]
+        return self._backward.gradients(inputs, known)
 
     @cached_property
-    def _backward(self) -> Backward:
+    def _backward(self) -> Gradients:
         with self._lock:
-            return Backward(self)
+            return self._make_backward(self)
+
+    def _forward(self, moving: tuple[int, ...]) -> Forward:
+        with self._lock:
+            if moving not in self._forwards:
+                self._forwards[moving] = Forward(self, moving)
+            return self._forwards[moving]
 
     def under_same_limit(
-        self, function: ConcreteFunction, specs: Sequence[tf.TensorSpec]
+        self,
+        function: ConcreteFunction,
+        specs: Sequence[tf.TensorSpec],
+        backward: Callable[[LimitedFunction], Gradients] = Backward,
     ) -> LimitedFunction:
         """Another function, whose calls assign nothing, under the same limit and optimizers."""
-        return LimitedFunction(function, specs, self.limit, self.optimizers, assigns=False)
+        return LimitedFunction(function, specs, self.limit, self.optimizers, False, backward)
 
 
 def leave(function: ConcreteFunction, reason: str) -> None:

@@ -118,11 +118,8 @@ def _call(
         return _as_written(function, tensor_inputs, captured_inputs)
     inputs = [*tensor_inputs, *captured_inputs]
     watched = xla.is_watched(inputs, function)
-    if watched and xla.has_tangents(inputs):
-        if not limited.runs_as_written:
-            leave(function, "a tf.autodiff.ForwardAccumulator watches it; open that inside of it")
-        return xla.call_flat(function, tensor_inputs, captured_inputs)
-    if limited.runs_as_written_for(watched):
+    has_tangents = watched and bool(xla.with_tangents(inputs))
+    if limited.runs_as_written_for(watched, has_tangents):
         return _as_written(function, tensor_inputs, captured_inputs)
     return xla.pack_outputs(function, limited(limited.values(tensor_inputs), watched))
 
@@ -143,6 +140,8 @@ def _as_written(
 def _is_for_itself(function: ConcreteFunction, captured: Sequence[tf.Tensor], limit: Limit) -> bool:
     """Whether a call is one to hold to a limit; what is called inside of it is no longer."""
     if limit.bytes is None or not _captures(function, captured):
+        return False
+    if xla.is_tangent_of_op(function):
         return False
     return tf.executing_eagerly() or _is_traced_alone(function)
 

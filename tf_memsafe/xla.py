@@ -196,9 +196,40 @@ def unrecorded() -> AbstractContextManager[None]:
     return block
 
 
-def has_tangents(tensors: Sequence[tf.Tensor]) -> bool:
-    """Whether a tf.autodiff.ForwardAccumulator watches one of the tensors."""
-    return bool(forwardprop_util.pack_tangents(list(tensors)).tangents)
+def recording_anew() -> AbstractContextManager[None]:
+    """A block in which new tapes work, also while a forward accumulator looks at a call."""
+    block: AbstractContextManager[None] = forwardprop_util.push_forwardprop_state()
+    return block
+
+
+def would_go_back(tensors: Sequence[tf.Tensor]) -> bool:
+    """Whether a gradient tape watches one of the tensors; a forward accumulator is none."""
+    return bool(record.should_record_backprop(list(tensors)))
+
+
+def with_tangents(tensors: Sequence[tf.Tensor]) -> tuple[int, ...]:
+    """The positions of those tensors that a tf.autodiff.ForwardAccumulator watches."""
+    pairs = enumerate(tensors)
+    return tuple(i for i, each in pairs if forwardprop_util.pack_tangents([each]).tangents)
+
+
+def is_tangent_of_op(function: ConcreteFunction) -> bool:
+    """Whether TensorFlow made it for a forward accumulator, of one op that is run eagerly."""
+    return name_of(function) in ("_jvp_exact_shapes", "_jvp_relaxed_shapes")
+
+
+def record_call(
+    results: Sequence[tf.Tensor],
+    inputs: Sequence[tf.Tensor],
+    gradients: Callable[..., list[tf.Tensor | None]],
+    tangents: Callable[..., list[tf.Tensor | None]],
+) -> None:
+    """Tells gradient tapes and forward accumulators of a call that they saw nothing of.
+
+    gradients: of the inputs, from those of the results. tangents: of the results, from those of
+    the inputs, which are zeros where an input has none.
+    """
+    record.record_operation("tf_memsafe", list(results), list(inputs), gradients, tangents)
 
 
 def flat_arguments(

@@ -79,25 +79,6 @@ def test_hessian_vector_product(
     assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
-@BOTH
-def test_forward_accumulator_over_a_backward_pass(
-    made: Make, under_limit: Callable[..., Any]
-) -> None:
-    function, (x, v) = made(energy), points_and_weights()
-
-    def product() -> tf.Tensor:
-        with tf.autodiff.ForwardAccumulator(x, direction(x)) as accumulator:
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = function(x, v)
-            gradient = tape.gradient(y, x)
-        return accumulator.jvp(gradient)
-
-    expected = product()
-    with pytest.warns(tf_memsafe.MemorySafetyWarning, match="ForwardAccumulator"):
-        assert_same(under_limit(product), expected)
-
-
 @tf.custom_gradient
 def clipped(x: tf.Tensor) -> Any:
     return tf.sin(x), lambda upstream: tf.clip_by_value(upstream, -0.1, 0.1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -19,6 +19,14 @@ Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 BOTH = pytest.mark.parametrize("made", [tf.function, compiled], ids=["plain", "compiled"])
 """Functions without `jit_compile=True`, and with it."""
+
+
+@pytest.fixture(autouse=True)
+def held(rewritten_runs: Runs) -> Iterator[None]:
+    """Every function here is cut, and proved to keep to the limit."""
+    yield
+    assert rewritten_runs
+    assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
 def training(made: Make) -> Callable[[], list[tf.Tensor]]:
@@ -43,13 +51,11 @@ def training(made: Make) -> Callable[[], list[tf.Tensor]]:
 
 
 @BOTH
-def test_a_training_step_with_an_optimizer(made: Make, rewritten_runs: Runs) -> None:
+def test_a_training_step_with_an_optimizer(made: Make) -> None:
     expected = training(made)()
     with tf_memsafe.memory_limit(LIMIT):
         found = training(made)()
     assert_same(found, expected)
-    assert rewritten_runs
-    assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
 @BOTH
@@ -93,7 +99,7 @@ def test_variables_made_at_the_first_call(made: Make) -> None:
 
 
 @BOTH
-def test_random_numbers_have_their_distribution(made: Make, rewritten_runs: Runs) -> None:
+def test_random_numbers_have_their_distribution(made: Make) -> None:
     generator = tf.random.Generator.from_seed(7)
 
     def sample(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
@@ -109,7 +115,6 @@ def test_random_numbers_have_their_distribution(made: Make, rewritten_runs: Runs
     assert abs(noise.var() - 2) < 0.16
     assert len(np.unique(noise)) == noise.size
     assert_same(samples[-1][1], kernel(x, v))
-    assert rewritten_runs
 
 
 @BOTH
