@@ -145,12 +145,18 @@ class Builder:
 
     def _may_take(self, operation: Operation, index: int) -> bool:
         """Whether what the operation makes of the value can be compared."""
+        if self.differentiated and operation is OPERATIONS["gather"] and self._is_joined(index):
+            return False  # TensorFlow's gradient selects indices: how many there are is data
         is_exact, value = self.laws[index] is None, self.wide[index].numpy()
         if operation.cancels and np.isinf(value).any():
             return False
         if operation in BY_SIGN and np.isnan(value).any():
             return is_exact
         return is_exact or operation.law is not Law.JUMPS
+
+    def _is_joined(self, index: int) -> bool:
+        position = index - (len(self.traced) - len(self.instructions))
+        return position >= 0 and self.instructions[position].operation == "concatenate"
 
     def _try(self, name: str, first: int, second: int, number: int) -> bool:
         """Appends the instruction if TensorFlow does it, and it is not too large."""
