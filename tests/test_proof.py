@@ -65,6 +65,30 @@ def test_a_bound_settles_what_surely_fits(measured: list[ConcreteFunction]) -> N
     assert found.before.peak >= exact.before.peak
 
 
+@pytest.mark.parametrize("kind", [compiled, tf.function], ids=["compiled", "plain"])
+def test_an_estimate_settles_what_surely_does_not(
+    kind: Callable[..., Any], measured: list[ConcreteFunction]
+) -> None:
+    limit, types = 200_000, specs(5 * COUNT)
+    function = kind(kernel).get_concrete_function(*types)
+    found = prove(function, types, limit, get_optimizer_options(), bound_is_enough=True)
+    assert found.fits
+    assert not found.fits_as_written
+    assert not found.before.exact
+    assert function not in measured
+    exact = proof_of(kernel, *types, limit=limit)
+    assert exact.before.exact
+    assert exact.before.peak > limit
+    assert exact.peak_after == found.peak_after
+
+
+def test_the_peak_as_written_is_measured_for_an_error(measured: list[ConcreteFunction]) -> None:
+    found = proof_of(kernel, *specs(5 * COUNT), limit=5_000, bound_is_enough=True)
+    assert not found.fits
+    assert found.before.exact
+    assert len(set(measured)) == len(measured) <= MOST_COMPILES + 1
+
+
 # --- programs that are cut ---
 
 

@@ -1,8 +1,8 @@
 """From a concrete function and a limit to a program that is proved to fit, or to why there is none.
 
-Read the HLO; if XLA's own buffer assignment is above the limit, plan, write and compile (without
-running) until one program's assignment is not. If it is not above the limit, a rewritten program
-may still be clearly faster or smaller.
+Read the HLO; if XLA's own buffer assignment is above the limit, or an estimate far above it, plan,
+write and compile (without running) until one program's assignment is not. If it is not above the
+limit, a rewritten program may still be clearly faster or smaller.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ MOST_COMPILED = 10_000_000_000
 
 XLA compiles a Cholesky factor for a time that grows with its rows: minutes at this size, and far
 more at a million rows. The number is the same on every machine, so that the answer is.
+"""
+
+CLEARLY_ABOVE = 4
+"""How many times a limit the estimate has to be for a call not to compile the function as written.
+
+To compile it takes as long as to compile its replacement, which computes the same within the limit
+even where the estimate is so far too high that the function would have fit.
 """
 
 CLEAR_SAVING = 0.8
@@ -118,7 +125,8 @@ def prove(
     """Holds the function, for arguments of these shapes, to `limit` bytes.
 
     optimizers: whether each is on, by name. bound_is_enough: take the function to fit, uncompiled,
-    if an upper bound of its peak is within the limit; `before` is then that bound.
+    if an upper bound of its peak is within the limit, and not to, if an estimate of it is clearly
+    above; `before` is then that bound, or estimate.
 
     Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
     """
@@ -132,7 +140,7 @@ def prove(
         return replace(proof, before=_measure(function, specs))
     rewritten = rewrite(graph, optimizers)
     last = partial(finish, enabled=optimizers, device=devices.current_type())
-    compiled = xla.must_compile(function)
+    compiled, search = xla.must_compile(function), _searching(proof, rewritten, last)
     if bound_is_enough and (bound := bound_peak(graph)) <= limit:
         proof = replace(proof, before=BufferAssignment.estimated(bound))
         return _improve(proof, rewritten, last) if compiled else proof
@@ -140,15 +148,20 @@ def prove(
     if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
+    if bound_is_enough and (estimate := estimate_peak(graph)) > CLEARLY_ABOVE * limit:
+        estimated = replace(proof, before=BufferAssignment.estimated(estimate))
+        searched = _search(estimated, rewritten, search, as_written=False)
+        if searched.executable is not None and searched.fits:
+            return searched
     proof = replace(proof, before=_measure(function, specs))
     if proof.fits_as_written:
         proof = _improve(proof, rewritten, last)
     if compiled:
-        return proof if proof.fits_as_written else _search(proof, rewritten, last)
-    return _without_xla(proof, limit, rewritten, last)
+        return proof if proof.fits_as_written else _search(proof, rewritten, search)
+    return _without_xla(proof, limit, rewritten, search)
 
 
-def _without_xla(proof: Proof, limit: int, rewritten: Rewritten, last: Finish) -> Proof:
+def _without_xla(proof: Proof, limit: int, rewritten: Rewritten, search: Search) -> Proof:
     """The proof for a function that XLA would not compile: as it is written it may need more.
 
     The program as it was read is run in its place, if that fits. XLA may lay it out otherwise.
@@ -158,7 +171,7 @@ def _without_xla(proof: Proof, limit: int, rewritten: Rewritten, last: Finish) -
     as_read = _compile_as_read(proof) if proof.fits_as_written else None
     if as_read is not None and as_read.peak <= limit:
         return replace(proof, executable=as_read)
-    searched = _search(proof, rewritten, last, as_written=False)
+    searched = _search(proof, rewritten, search, as_written=False)
     if searched.executable is not None and searched.fits:
         return searched
     as_read = as_read or _compile_as_read(proof)
@@ -227,17 +240,21 @@ def _is_clear(before: int, after: int) -> bool:
 # --- functions that do not ---
 
 
+def _searching(proof: Proof, rewritten: Rewritten, last: Finish) -> Search:
+    """What looks for programs that fit, and compiles none twice."""
+    smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
+    compiled = partial(compile_graph, constants=proof.constants)
+    device = CPU if devices.current_type() == "CPU" else GPU
+    return Search(rewritten.graph, smaller, last, compiled, device)
+
+
 @stage("planning")
-def _search(proof: Proof, rewritten: Rewritten, last: Finish, as_written: bool = True) -> Proof:
+def _search(proof: Proof, rewritten: Rewritten, search: Search, as_written: bool = True) -> Proof:
     """The proof with the first program that fits, else with the smallest that there is.
 
     as_written: whether the user's own program is one of them.
     """
     assert proof.limit is not None
-    smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
-    compiled = partial(compile_graph, constants=proof.constants)
-    device = CPU if devices.current_type() == "CPU" else GPU
-    search = Search(rewritten.graph, smaller, last, compiled, device)
     found = search.run(proof.limit)
     if found is not None:
         rewritten = found.finished.after(rewritten)

@@ -58,7 +58,7 @@ def test_peaks_are_labelled_with_tensors_and_lines() -> None:
 def test_a_logarithmic_axis_where_a_linear_one_would_show_nothing() -> None:
     report = reports.cut()
     assert {axes.get_yscale() for axes in report.plot().axes} == {"linear"}
-    far = Report("f", 10**9, report.peak_before, 1, True, program=report._program)
+    far = Report("f", 10**9, report.peak_before, 1, True, program=report.details)
     assert {axes.get_yscale() for axes in far.plot().axes} == {"log"}
 
 

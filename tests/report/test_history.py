@@ -14,6 +14,7 @@ from tests.programs import LIMIT, compiled, kernel, place_of, points_and_weights
 from tests.report.reports import shown
 from tf_memsafe import MemoryLimitError, Report, last_reports
 from tf_memsafe.report import history
+from tf_memsafe.xla import ConcreteFunction
 
 
 @pytest.fixture
@@ -34,6 +35,22 @@ def test_what_was_rewritten_is_listed_once_for_each_signature(before: list[Repor
     assert (first.memory_limit, first.fits, len(first.loops)) == (LIMIT, True, 1)
     assert shown(place_of(kernel, "distances = ")) in str(first)
     assert "The program as written" in first.to_html()
+
+
+def test_what_is_far_above_the_limit_is_measured_when_somebody_looks(
+    before: list[Report], measured: list[ConcreteFunction]
+) -> None:
+    function, rows, columns = compiled(kernel), tf.zeros([500, 3]), tf.zeros([500, 4])
+    with tf_memsafe.memory_limit(LIMIT):
+        function(rows, columns)
+    assert function.get_concrete_function(rows, columns) not in measured
+    count = len(measured)
+    (report,) = last_reports()[len(before) :]
+    plain = tf_memsafe.explain(function, rows, columns)
+    assert report.peak_before == plain.peak_before
+    assert "The program as written" in report.to_html()
+    assert last_reports()[-1] is report
+    assert len(measured) == count + 2
 
 
 def test_gradients_are_listed_too(before: list[Report]) -> None:

@@ -194,7 +194,7 @@ class Report:
             ImportError: without matplotlib (`pip install tf_memsafe[report]`).
             ValueError: for a report without such a simulation: nothing was compiled.
         """
-        return figure.plot(self, self._program)
+        return figure.plot(self, self.details)
 
     def save(self, path: str | Path) -> Path:
         """Writes the report as one self-contained HTML file, the programs' listings included.
@@ -210,13 +210,13 @@ class Report:
 
     def to_html(self) -> str:
         """The page that `save` writes."""
-        return html.page(self, self._program)
+        return html.page(self, self.details)
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        return html.fragment(self, self._program)
+        return html.fragment(self, self.details)
 
     def to_summary(self, writer: Any, step: int = 0) -> None:
         """Writes the report for TensorBoard: its text, its picture and the new program as a graph.
@@ -225,9 +225,10 @@ class Report:
 
         Example: `report.to_summary(tf.summary.create_file_writer("logs"))`
         """
-        summary.write(self, self._program, writer, step)
+        summary.write(self, self.details, writer, step)
 
     @property
-    def _program(self) -> Program | None:
+    def details(self) -> Program | None:
+        """The programs before and after, which the pictures and listings are made of."""
         found: Program | None = vars(self)["_details"]
         return found

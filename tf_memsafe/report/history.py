@@ -8,7 +8,7 @@ from collections import deque
 from tf_memsafe.limits import format_bytes
 from tf_memsafe.proof import Proof
 from tf_memsafe.report.content import Report
-from tf_memsafe.report.make import report_on
+from tf_memsafe.report.make import measured, report_on
 from tf_memsafe.xla import ConcreteFunction
 
 MOST_KEPT = 1000
@@ -24,21 +24,29 @@ def record(proof: Proof, function: ConcreteFunction) -> None:
     if proof.executable is None or not proof.fits:
         return
     # The report outlives the function, and must not keep the tensors that it captures.
-    report = report_on(proof, function, keep=False)
-    _reports.append(report)
-    _log.info("%s", headline(report))
-    _log.debug("%s", report)
+    _reports.append(report_on(proof, function, keep=False))
+    if _log.isEnabledFor(logging.INFO):
+        report = _completed(len(_reports) - 1)
+        _log.info("%s", headline(report))
+        _log.debug("%s", report)
 
 
 def last_reports() -> list[Report]:
     """The reports on the functions that calls rewrote in this process, the latest last.
 
     One for each function, signature and limit, and one for each gradient; the last 1,000. Listings
-    of a function that no longer exists have no source lines.
+    of a function that no longer exists have no source lines. What a function needs as it is written
+    is not always known before: XLA then compiles it here, once.
 
     Example: `for report in tf_memsafe.last_reports(): print(report)`
     """
-    return list(_reports)
+    return [_completed(index) for index in range(len(_reports))]
+
+
+def _completed(index: int) -> Report:
+    """A report whose `peak_before` is no estimate, as it may be until somebody looks."""
+    _reports[index] = measured(_reports[index])
+    return _reports[index]
 
 
 def headline(report: Report) -> str:

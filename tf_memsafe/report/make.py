@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tf_memsafe import xla
+from tf_memsafe.executable import compile_graph
 from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.writer import write
@@ -51,6 +52,17 @@ def report_on(proof: Proof, function: ConcreteFunction, keep: bool = True) -> Re
         stablehlo=rewritten or original,
         program=program,
     )
+
+
+def measured(report: Report) -> Report:
+    """The report with what the program as written needs, compiled as it was read if it was not."""
+    program = report.details
+    if program is None or program.before.graph is None or program.before.buffers.exact:
+        return report
+    constants = program.before.constants
+    compiled = compile_graph(program.before.graph, constants)
+    before = Side(compiled.graph, compiled.buffers, True, constants)
+    return replace(report, peak_before=compiled.peak, program=replace(program, before=before))
 
 
 def _program(proof: Proof, lines: Lines) -> Program:
