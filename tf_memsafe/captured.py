@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tf_memsafe import xla
 from tf_memsafe.xla import ConcreteFunction
 
 
@@ -15,14 +16,12 @@ def captured(function: ConcreteFunction) -> list[tf.Variable | tf.Tensor]:
 
 def names_of_inputs(function: ConcreteFunction) -> list[str]:
     """What the user calls each of `function.inputs`: an argument, or a variable, by its name."""
-    outside = captured(function)
-    arguments = function.inputs[: len(function.inputs) - len(outside)]
-    named = [_argument(index, traced.op.name) for index, traced in enumerate(arguments)]
-    return named + [
+    traced = enumerate(xla.arguments_of(function))
+    return [_argument(index, tensor.op.name) for index, tensor in traced] + [
         f"variable {each.name.removesuffix(':0')}"
         if isinstance(each, tf.Variable)
         else "a tensor from outside the function"
-        for each in outside
+        for each in captured(function)
     ]
 
 

@@ -188,8 +188,8 @@ class _Known:
     """What came of one function, by limit, optimizers, shapes and values of constant arguments."""
 
     def __init__(self, function: ConcreteFunction) -> None:
-        arguments = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
-        self._has_open_shapes = any(not a.shape.is_fully_defined() for a in arguments)
+        shapes = [argument.shape for argument in xla.arguments_of(function)]
+        self._has_open_shapes = not all(shape.is_fully_defined() for shape in shapes)
         self._constants: Positions | None = None  # not known before one is asked for
         self._found: dict[Any, LimitedFunction | None] = {}
 

@@ -66,6 +66,11 @@ def result_specs(function: ConcreteFunction) -> list[tf.TensorSpec]:
     return [tf.TensorSpec(t.shape, t.dtype) for t in function.function_type.flat_outputs]
 
 
+def arguments_of(function: ConcreteFunction) -> list[tf.Tensor]:
+    """What a call gives of `function.inputs`; what follows is captured."""
+    return list(function.inputs[: len(function.inputs) - len(function.captured_inputs)])
+
+
 def must_compile(function: ConcreteFunction) -> bool:
     """Whether the function was made with `jit_compile=True`."""
     attribute = function.function_def.attr.get(COMPILE_ATTRIBUTE)
@@ -135,7 +140,7 @@ def _function_frames() -> list[FrameType]:
 
 def _check_specs(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> None:
     """Refuses what TensorFlow would crash at."""
-    count = len(function.inputs) - len(function.captured_inputs)
+    count = len(arguments_of(function))
     if len(specs) != count or not all(spec.shape.is_fully_defined() for spec in specs):
         given = ", ".join(str(spec.shape) for spec in specs) or "none"
         advice = "give tensors, or a tf.TensorSpec without None for each"
@@ -248,7 +253,7 @@ def flat_arguments(
         )
         if isinstance(spec, tf.TensorSpec)
     ]
-    traced = function.inputs[: len(function.inputs) - len(function.captured_inputs)]
+    traced = arguments_of(function)
     if len(leaves) != len(traced):  # a composite argument, such as a tf.RaggedTensor
         return [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in traced]
     return [_argument(*each, few) for each in zip(traced, leaves, strict=True)]
