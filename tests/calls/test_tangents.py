@@ -23,8 +23,6 @@ Function = Callable[..., Any]
 LIMIT = 75_000
 """Bytes: op by op, the differences between the points alone take 240 kB."""
 
-BOTH = pytest.mark.parametrize("made", [tf.function, compiled], ids=["plain", "compiled"])
-
 
 def energy(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(v * kernel(x, v))
@@ -65,11 +63,10 @@ def tangent_of_a_tangent(function: Function, x: tf.Tensor, v: tf.Tensor) -> Any:
 ASKED = [tangent, tangent_of_a_gradient, gradient_of_a_tangent, tangent_of_a_tangent]
 
 
-@BOTH
 @pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("function", [energy, kernel])
+@pytest.mark.parametrize(("made", "function"), [(tf.function, energy), (compiled, kernel)])
 def test_of_a_call(
-    made: Function, asked: Function, function: Function, rewritten_runs: Runs
+    made: Function, function: Function, asked: Function, rewritten_runs: Runs
 ) -> None:
     x, v = points_and_weights()
     expected = asked(function, x, v)
@@ -80,8 +77,7 @@ def test_of_a_call(
     assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
-@BOTH
-def test_of_variables(made: Function, rewritten_runs: Runs) -> None:
+def test_of_variables(rewritten_runs: Runs) -> None:
     x, v = map(tf.Variable, points_and_weights())
 
     def of_variables() -> tf.Tensor:
@@ -95,7 +91,7 @@ def test_of_variables(made: Function, rewritten_runs: Runs) -> None:
         return accumulator.jvp([y, *gradients])
 
     expected = product(of_variables)
-    function = made(of_variables)
+    function = compiled(of_variables)
     # An accumulator that watches a variable would break TensorFlow's own tracing.
     function.get_concrete_function()
     with tf_memsafe.memory_limit(LIMIT):

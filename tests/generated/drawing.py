@@ -129,7 +129,9 @@ class Builder:
         if operation.operands == 2:
             second = self._pick(operation, operation.other or Kind.ANY, alike)
         number = int(self.generator.integers(6))
-        return second is not None and self._try(name, first, second, number)
+        if second is None or (name == "slice at" and self._comes_of(second, "tile")):
+            return False  # XLA may crash at the latter, when it looks whether it is constant
+        return self._try(name, first, second, number)
 
     def _pick(self, operation: Operation, kinds: Kind, dtype: tf.DType | None = None) -> int | None:
         fitting = [
@@ -145,8 +147,10 @@ class Builder:
 
     def _may_take(self, operation: Operation, index: int) -> bool:
         """Whether what the operation makes of the value can be compared."""
-        if self.differentiated and operation is OPERATIONS["gather"] and self._is_joined(index):
-            return False  # TensorFlow's gradient selects indices: how many there are is data
+        if self.differentiated and operation is OPERATIONS["gather"]:
+            made = self._instruction(index)
+            if made is not None and made.operation == "concatenate":
+                return False  # TensorFlow's gradient selects indices: how many there are is data
         is_exact, value = self.laws[index] is None, self.wide[index].numpy()
         if operation.cancels and np.isinf(value).any():
             return False
@@ -154,9 +158,19 @@ class Builder:
             return is_exact
         return is_exact or operation.law is not Law.JUMPS
 
-    def _is_joined(self, index: int) -> bool:
+    def _instruction(self, index: int) -> Instruction | None:
+        """What made a value; None of an argument."""
         position = index - (len(self.traced) - len(self.instructions))
-        return position >= 0 and self.instructions[position].operation == "concatenate"
+        return self.instructions[position] if position >= 0 else None
+
+    def _comes_of(self, index: int, operation: str) -> bool:
+        """Whether an operation made the value, or anything that it was made of."""
+        made = self._instruction(index)
+        if made is None:
+            return False
+        return made.operation == operation or any(
+            self._comes_of(operand, operation) for operand in operands_of(made)
+        )
 
     def _try(self, name: str, first: int, second: int, number: int) -> bool:
         """Appends the instruction if TensorFlow does it, and it is not too large."""
