@@ -33,7 +33,7 @@ function = tf.function(kernel, jit_compile=True)
 with mock.patch.object(xla, "_stage", wraps=xla._stage) as stage:
     with tf_memsafe.memory_limit("200kB"):
         total = float(tf.reduce_sum(function(tf.zeros((500, 5)))))
-(report,) = tf_memsafe.last_reports()
+    (report,) = tf_memsafe.last_reports()
 compiled = sum(call.args[2].startswith("optimized") for call in stage.call_args_list)
 print(json.dumps({"total": total, "compiled": compiled, "report": str(report)}))
 """

@@ -38,8 +38,9 @@ def test_what_was_rewritten_is_listed_once_for_each_signature(before: list[Repor
 
 
 def test_what_is_far_above_the_limit_is_measured_when_somebody_looks(
-    before: list[Report], measured: list[ConcreteFunction]
+    before: list[Report], measured: list[ConcreteFunction], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "tf_memsafe")  # a line in the log is a look
     function, rows, columns = compiled(kernel), tf.zeros([500, 3]), tf.zeros([500, 4])
     with tf_memsafe.memory_limit(LIMIT):
         function(rows, columns)
