@@ -155,13 +155,17 @@ class LimitedFunction:
         if not tf.executing_eagerly():
             # Gradients of branches and loops know tensors of their own graph alone.
             values = [tf.identity(value) for value in values]
-        # Derivatives are traced now, as by TensorFlow: where they are asked for, recording may be
-        # stopped.
+        # Traced now, as by TensorFlow: where a gradient is asked for, recording may be stopped.
         if watched and xla.would_go_back(values):
             _ = self._backward
         moving = xla.with_tangents(values) if watched else ()
-        if not moving:
-            return self._differentiable(values)
+        return self._with_tangents(values, moving) if moving else self._differentiable(values)
+
+    def _with_tangents(self, values: Values, moving: tuple[int, ...]) -> list[tf.Tensor]:
+        """The results, of which forward accumulators are told as well.
+
+        moving: the positions of the values that they watch.
+        """
         forward = self._forward(moving)
         with xla.unrecorded():
             results = self._differentiable(values)
