@@ -1,8 +1,9 @@
 """The only file that touches TensorFlow's non-public API; `self_check` tests every use of it.
 
 What is used: the HLO of a concrete function and its buffer assignment (`Context.get_compiler_ir`),
-the protobuf classes that read them, the op that runs StableHLO text (`XlaCallModule`), and the
-method that every call of a tf.function goes through (`ConcreteFunction._call_flat`).
+the protobuf classes that read them, the op that runs StableHLO text (`XlaCallModule`), the method
+that every call of a tf.function goes through (`ConcreteFunction._call_flat`), and what tapes and
+forward accumulators are told of a call (`record`, `forwardprop_util`).
 """
 
 from __future__ import annotations
