@@ -33,6 +33,8 @@ MOST_REDUCTIONS = 5
 GROWING = ["outer", "differences", "distances", "matmul", "attention", "spread", "tile", "gather"]
 SHRINKING = ["sum", "mean", "maximum", "log-sum-exp", "top values", "segment sum", "contract rows"]
 
+REPEATING = {"outer", "spread", "tile"}
+
 WEIGHTS = np.array([8 if name in GROWING else 1 for name in NAMES])
 
 LARGEST_VALUE = {Kind.HALF: 100.0, Kind.WIDE: 1e4, Kind.COMPLEX: 1e4}
@@ -129,8 +131,8 @@ class Builder:
         if operation.operands == 2:
             second = self._pick(operation, operation.other or Kind.ANY, alike)
         number = int(self.generator.integers(6))
-        if second is None or (name == "slice at" and self._comes_of(second, "tile")):
-            return False  # XLA may crash at the latter, when it looks whether it is constant
+        if second is None or (name == "slice at" and self._is_broadcast(second)):
+            return False
         return self._try(name, first, second, number)
 
     def _pick(self, operation: Operation, kinds: Kind, dtype: tf.DType | None = None) -> int | None:
@@ -163,14 +165,15 @@ class Builder:
         position = index - (len(self.traced) - len(self.instructions))
         return self.instructions[position] if position >= 0 else None
 
-    def _comes_of(self, index: int, operation: str) -> bool:
-        """Whether an operation made the value, or anything that it was made of."""
+    def _is_broadcast(self, index: int) -> bool:
+        """Whether the value, or anything that it was made of, repeats a smaller one.
+
+        XLA may crash when it looks whether such a position of a slice is constant.
+        """
         made = self._instruction(index)
         if made is None:
             return False
-        return made.operation == operation or any(
-            self._comes_of(operand, operation) for operand in operands_of(made)
-        )
+        return made.operation in REPEATING or any(map(self._is_broadcast, operands_of(made)))
 
     def _try(self, name: str, first: int, second: int, number: int) -> bool:
         """Appends the instruction if TensorFlow does it, and it is not too large."""
