@@ -109,7 +109,7 @@ def _call(
 ) -> Any:
     """What a concrete function's call comes to while the hook is there (TensorFlow's names)."""
     limit = limits.in_force()
-    if not _is_for_itself(function, captured_inputs, limit):
+    if not _is_for_itself(function, captured_inputs, limit) or _known(function).is_tangent_of_op:
         return xla.call_flat(function, tensor_inputs, captured_inputs)
     if can_be_deferred(function, tensor_inputs) and open_shapes(function, tensor_inputs):
         return defer(function, tensor_inputs, _later(limit))
@@ -140,8 +140,6 @@ def _as_written(
 def _is_for_itself(function: ConcreteFunction, captured: Sequence[tf.Tensor], limit: Limit) -> bool:
     """Whether a call is one to hold to a limit; what is called inside of it is no longer."""
     if limit.bytes is None or not _captures(function, captured):
-        return False
-    if xla.is_tangent_of_op(function):
         return False
     return tf.executing_eagerly() or _is_traced_alone(function)
 
@@ -188,6 +186,7 @@ class _Known:
     """What came of one function, by limit, optimizers, shapes and values of constant arguments."""
 
     def __init__(self, function: ConcreteFunction) -> None:
+        self.is_tangent_of_op = xla.is_tangent_of_op(function)  # too slow to ask at each call
         shapes = [argument.shape for argument in xla.arguments_of(function)]
         self._has_open_shapes = not all(shape.is_fully_defined() for shape in shapes)
         self._constants: Positions | None = None  # not known before one is asked for
