@@ -49,7 +49,9 @@ class Derivative:
 
     def _traced(self, *specs: list[tf.TensorSpec]) -> ConcreteFunction:
         def derivative(explicit: list[tf.Tensor], directions: list[tf.Tensor]) -> list[tf.Tensor]:
-            return self._trace(explicit, directions)
+            found = self._trace(explicit, directions)
+            self._connected = [each is not None for each in found]
+            return [tf.convert_to_tensor(each) for each in found if each is not None]
 
         derivative.__name__ = f"{self.name}_of_{xla.name_of(self._forward.function)}"
         function = tf.function(derivative, jit_compile=True, autograph=False)
@@ -59,8 +61,10 @@ class Derivative:
     def _limit(self, program: ConcreteFunction, specs: list[tf.TensorSpec]) -> LimitedFunction:
         return self._forward.under_same_limit(program, specs)
 
-    def _trace(self, explicit: list[tf.Tensor], directions: list[tf.Tensor]) -> list[tf.Tensor]:
-        """The derivatives that there are."""
+    def _trace(
+        self, explicit: list[tf.Tensor], directions: list[tf.Tensor]
+    ) -> list[tf.Tensor | None]:
+        """The derivatives; None for those that are zero whatever the values."""
         raise NotImplementedError
 
     def _inputs(self, explicit: Values) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -89,8 +93,13 @@ class Derivative:
             if tf.is_tensor(result) and is_differentiable(result)
         ]
 
-    def __call__(self, inputs: Values, directions: Values) -> list[tf.Tensor]:
-        values, limited = self._values(inputs, directions), self._limited
+    def __call__(self, inputs: Values, directions: Values) -> list[tf.Tensor | None]:
+        """The derivatives, as `_trace` found them."""
+        found = iter(self._run(self._values(inputs, directions)))
+        return [next(found) if is_connected else None for is_connected in self._connected]
+
+    def _run(self, values: Values) -> list[tf.Tensor]:
+        limited = self._limited
         if not limited.is_known and limited.runs_as_written:  # which warns of the reason
             return self._run_as_written(values)
         return limited(values, xla.is_watched(values, limited.function))

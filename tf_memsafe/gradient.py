@@ -22,12 +22,13 @@ class Backward(Derivative):
     name = "gradient"
 
     def __init__(self, forward: LimitedFunction) -> None:
-        self._connected = [False] * len(forward.function.inputs)
         super().__init__(
             forward, [each for each in forward.result_specs if is_differentiable(each)]
         )
 
-    def _trace(self, explicit: list[tf.Tensor], directions: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _trace(
+        self, explicit: list[tf.Tensor], directions: list[tf.Tensor]
+    ) -> list[tf.Tensor | None]:
         arguments, captured = self._inputs(explicit)
         sources = self._sources(arguments, captured)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -35,10 +36,7 @@ class Backward(Derivative):
                 if is_differentiable(source):
                     tape.watch(source)
             outputs = self._results(arguments, captured)
-        gradients = tape.gradient(outputs, sources, output_gradients=directions)
-        self._connected = [gradient is not None for gradient in gradients]
-        return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+        return list(tape.gradient(outputs, sources, output_gradients=directions))
 
     def gradients(self, inputs: Values, upstream: Values) -> list[tf.Tensor | None]:
-        found = iter(self(inputs, upstream))
-        return [next(found) if is_connected else None for is_connected in self._connected]
+        return self(inputs, upstream)

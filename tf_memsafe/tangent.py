@@ -24,11 +24,12 @@ class Forward(Derivative):
 
     def __init__(self, forward: LimitedFunction, moving: Sequence[int]) -> None:
         self._moving = moving
-        self._connected = [False] * len(forward.result_specs)
         types = forward.value_specs
         super().__init__(forward, [types[position] for position in moving])
 
-    def _trace(self, explicit: list[tf.Tensor], directions: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _trace(
+        self, explicit: list[tf.Tensor], directions: list[tf.Tensor]
+    ) -> list[tf.Tensor | None]:
         arguments, captured = self._inputs(explicit)
         sources = self._sources(arguments, captured)
         moving = [sources[position] for position in self._moving]
@@ -36,17 +37,14 @@ class Forward(Derivative):
         known = [tf.convert_to_tensor(each) for each in captured]
         with tf.autodiff.ForwardAccumulator(moving, directions) as accumulator:
             results = iter(self._results(arguments, known))
-        tangents = [
+        return [
             accumulator.jvp(next(results)) if is_differentiable(spec) else None
             for spec in self._forward.result_specs
         ]
-        self._connected = [tangent is not None for tangent in tangents]
-        return [tangent for tangent in tangents if tangent is not None]
 
     def tangents(self, inputs: Values, tangents: Values) -> list[tf.Tensor | None]:
         """One for each result, from one for each input, which is zero where it has none."""
-        found = iter(self(inputs, [tangents[position] for position in self._moving]))
-        return [next(found) if is_connected else None for is_connected in self._connected]
+        return self(inputs, [tangents[position] for position in self._moving])
 
     # --- gradients ---
 
