@@ -113,6 +113,51 @@ def test_a_long_rewritten_program_computes_the_same(
     check(program, special)
 
 
+# --- loops and branches of the user's ------------------------------------------------------------
+
+
+def squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum((x[:, None] - y[None]) ** 2, -1)
+
+
+def powers(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """K v three times, K made anew in each step, as conjugate gradients written naively do."""
+    return tf.while_loop(
+        lambda step, _: step < 3,
+        lambda step, v: (step + 1, tf.linalg.matvec(tf.exp(-squared_distances(x, x)), v) / 9),
+        (0, v),
+    )[1]
+
+
+def batch_by_batch(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """Distances of the points of each batch to five that v holds the coordinates of."""
+    near = tf.reshape(v[:40], (5, 8))
+    return tf.map_fn(lambda batch: squared_distances(batch, near), tf.reshape(x, (5, -1, 8)))
+
+
+def one_way_or_the_other(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    return tf.cond(v[0] > 100, lambda: squared_distances(x, x), lambda: x @ tf.transpose(x))
+
+
+@pytest.mark.parametrize("function", [powers, batch_by_batch, one_way_or_the_other])
+def test_optimizers_go_into_loops_and_branches(function: Callable[..., tf.Tensor]) -> None:
+    generator = np.random.default_rng(0)
+    given = [generator.normal(size=shape) for shape in ((50, 8), (50,))]
+    graph = graph_of(function, *given)
+    result = rewrite(graph, ALL)
+    verify(result.graph)
+    assert "distance" in fired(result)
+    (got,), (expected,) = run(result.graph, given), run(graph, given)
+    # Squared distances of about 16, in f64.
+    np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_what_is_refused_in_a_loop_is_reported() -> None:
+    types = [tf.TensorSpec(shape, tf.float64) for shape in ((50, 3), (50,))]
+    refusals = rewrite(graph_for(powers, *types), ALL).refusals
+    assert "in 3 dimensions the differences are faster" in {each.reason for each in refusals}
+
+
 # --- once a program is cut -----------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from tf_memsafe.rewrite.chain import CHAIN
 from tf_memsafe.rewrite.contraction import CONTRACTION
 from tf_memsafe.rewrite.diagonal import DIAGONAL
 from tf_memsafe.rewrite.distance import DISTANCE
-from tf_memsafe.rewrite.driver import Rewritten, apply, apply_everywhere
+from tf_memsafe.rewrite.driver import Rewritten, apply_everywhere
 from tf_memsafe.rewrite.rule import Optimizer
 from tf_memsafe.rewrite.sorted_slice import SORTED_SLICE
 from tf_memsafe.rewrite.target import TARGET
@@ -38,23 +38,23 @@ NAMES: tuple[str, ...] = tuple(dict.fromkeys(each.name for each in (*OPTIMIZERS,
 
 
 def rewrite(graph: Graph, enabled: Mapping[str, bool]) -> Rewritten:
-    """The graph after each of the optimizers that is enabled."""
+    """The graph after each of the optimizers that is enabled, loops and branches inside as well."""
     result = Rewritten(graph)
     for optimizer in OPTIMIZERS:
         if not enabled[optimizer.name]:
             continue
-        rewritten = apply(optimizer, result.graph)
+        rewritten = apply_everywhere(optimizer, result.graph)
         result = rewritten.after(result)
         if rewritten.rewrites and enabled[CANONICAL.name]:
-            tidied = apply(CANONICAL, result.graph).graph  # what a rule left is not news
-            result = Rewritten(tidied, result.rewrites, result.refusals)
+            tidied = apply_everywhere(CANONICAL, result.graph)  # what a rule left is not news
+            result = Rewritten(tidied.graph, result.rewrites, result.refusals)
     return result
 
 
 def finish(graph: Graph, enabled: Mapping[str, bool], device: str = "CPU") -> Rewritten:
     """A graph that is cut already, after the finishing optimizers that are enabled.
 
-    They go into loops and branches as well. Where none of their ops occurs this takes no time.
+    Where none of their ops occurs this takes no time.
 
     device: the type of the device that the program is for, as TensorFlow names it. On one that is
         not in MEASURED_DEVICES the graph is left as it is.
