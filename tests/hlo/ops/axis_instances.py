@@ -218,6 +218,18 @@ FAMILIES: dict[str, list[Instance]] = {
             1,
         ),
         Instance(
+            "scatter one row",
+            (floats(6, 4), integers(1), floats(1, 4)),
+            with_region("scatter", binary("add"), **scatter((1,), (0,), (), (), (0,), 1)),
+            (0, 1),
+        ),
+        Instance(
+            "scatter one element",
+            (floats(6, 4), integers(2), floats()),
+            with_region("scatter", binary("add"), **scatter((), (0, 1), (), (), (1, 0), 0)),
+            (0, 1),
+        ),
+        Instance(
             "scatter elements",
             (integers(8, 2), floats(8)),
             scatter_into(0, (), (0, 1), (), (), (1, 0), 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from tf_memsafe.hlo import build
@@ -12,7 +13,7 @@ from tf_memsafe.hlo.node import Attributes, Node, Region
 from tf_memsafe.hlo.op import Chunk, Contraction, Cut, Instruction, Op, register
 from tf_memsafe.hlo.ops.gather import IndexNumbers, index_numbers
 from tf_memsafe.hlo.ops.structure import is_splat, literal
-from tf_memsafe.hlo.types import BITS, Type
+from tf_memsafe.hlo.types import BITS, TensorType, Type
 
 
 class _Parts(NamedTuple):
@@ -73,6 +74,7 @@ def _slice_scatter(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     input_cuts = (cut,) * len(inputs)
     if cut.axis in numbers.collapsed:
         can_shift = cut.axis in numbers.positions
+        can_shift &= len(inputs) == 1 or not _is_single(indices, numbers)
         return (*input_cuts, None, *(None for _ in updates)) if can_shift else None
     if cut.axis in numbers.operand_batching:
         at = numbers.indices_batching[numbers.operand_batching.index(cut.axis)]
@@ -91,24 +93,68 @@ def _inverse(axes: dict[int, int]) -> dict[int, int]:
 def _chunk_scatter(node: Node, cut: Cut, operands: tuple[Node, ...], chunk: Chunk) -> Node:
     inputs, indices, updates = _parts(operands)
     numbers: IndexNumbers = node["scatter_dimension_numbers"]
-    if cut.axis in numbers.collapsed:
-        indices = _shifted(indices, numbers, cut, chunk)
-    chunks = (*inputs, indices, *updates)
-    return build.emit("scatter", chunks, node.attributes, regions=node.regions, source=node.source)
+
+    def write(inputs: Sequence[Node], indices: Node) -> Node:
+        chunks = (*inputs, indices, *updates)
+        return build.emit(
+            "scatter", chunks, node.attributes, regions=node.regions, source=node.source
+        )
+
+    if cut.axis not in numbers.collapsed:
+        return write(inputs, indices)
+    indices = _shifted(indices, numbers, cut, chunk)
+    if not _is_single(indices, numbers):
+        return write(inputs, indices)
+    size = inputs[0].shape[cut.axis]
+    written = write([_one_longer(inputs[0], cut.axis)], _beyond(indices, numbers, cut, size))
+    return build.part(written, cut.axis, 0, size)
 
 
 def _shifted(indices: Node, numbers: IndexNumbers, cut: Cut, chunk: Chunk) -> Node:
     """The positions as seen from the chunk's first element."""
     if BITS[indices.dtype] < 32:  # the offset may not fit
         indices = build.convert(indices, "i32")
-    offset = build.convert(build.chunk_start(chunk, cut), indices.dtype)
-    offset = build.broadcast(offset, indices.shape)
-    if numbers.vector == indices.tensor.rank:  # a position is one number, without an axis
-        return build.subtract(indices, offset)
+    start = build.convert(build.chunk_start(chunk, cut), indices.dtype)
+    offset = build.broadcast(start, indices.shape)
+    along = _along(indices, numbers, cut)
+    none = build.broadcast(build.constant(0, start.tensor), indices.shape)
+    return build.subtract(indices, build.emit("select", (along, offset, none)))
+
+
+def _along(indices: Node, numbers: IndexNumbers, cut: Cut) -> Node:
+    """Which of the numbers that positions are made of run along the axis that is cut."""
     along = [axis == cut.axis for axis in numbers.positions]
-    mask = build.constant(along, indices.tensor.with_shape((len(along),)))
-    mask = build.broadcast(mask, indices.shape, (numbers.vector,))
-    return build.subtract(indices, build.multiply(offset, mask))
+    if numbers.vector == indices.tensor.rank:  # a position is one number, without an axis
+        return build.constant(along[0], indices.tensor.with_dtype("i1"))
+    mask = build.constant(along, TensorType("i1", (len(along),)))
+    return build.broadcast(mask, indices.shape, (numbers.vector,))
+
+
+# --- a single position --------------------------------------------------------------------------
+#
+# XLA makes a scatter of one update a dynamic_update_slice of what a dynamic_slice reads there, and
+# takes that for a slice of whatever the chunk was sliced from: it reads outside of the chunk
+# instead of at its edge, and writes that. So a position that is not in the chunk is made one
+# element beyond it, which is cut off again.
+
+
+def _is_single(indices: Node, numbers: IndexNumbers) -> bool:
+    axes = [axis for axis in range(indices.tensor.rank) if axis != numbers.vector]
+    return prod(indices.shape[axis] for axis in axes) == 1
+
+
+def _one_longer(x: Node, axis: int) -> Node:
+    return build.emit("concatenate", (x, build.part(x, axis, 0, 1)), {"dimension": axis})
+
+
+def _beyond(indices: Node, numbers: IndexNumbers, cut: Cut, size: int) -> Node:
+    """The positions, with `size` for those that are not below it."""
+    end, zero = (build.constant(value, indices.tensor) for value in (size, 0))
+    outside = build.emit(
+        "or", (build.compare(indices, zero, "LT"), build.compare(indices, end, "GE"))
+    )
+    outside = build.emit("and", (outside, _along(indices, numbers, cut)))
+    return build.emit("select", (outside, end, indices))
 
 
 _IDEMPOTENT = {"maximum", "minimum", "and", "or"}
