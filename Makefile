@@ -16,11 +16,13 @@ help: ## Show this list
 demo: $(VENV)/demos ## Search 336,776 flights naively in 1 GB of memory
 	@$(BIN)/python -m tf_memsafe.demos.knn --memory-limit 1GB
 
+# In two parts, because TensorFlow keeps all programs of a process (tests/conftest.py).
 test: $(VENV)/test ## Run the tests, but for the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow" tests/*/
+	$(BIN)/python -m pytest -n 2 -m "not slow" tests/*.py
 
-test-all: $(VENV)/test ## Run all tests
-	$(BIN)/python -m pytest -n 2
+test-all: test ## Run all tests
+	$(BIN)/python -m pytest -n 2 -m slow
 
 gpflow-suite: $(VENV)/test ## Run GPflow's own tests (DIR=a checkout), with a limit and without
 	$(BIN)/python -m tests.suites.compare $(DIR) --limit 50MB -- tests/gpflow

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +25,36 @@ from tf_memsafe.xla import ConcreteFunction
 
 settings.register_profile("deterministic", derandomize=True, deadline=None)
 settings.load_profile("deterministic")
+
+
+MAPPINGS = Path("/proc/self/maps")
+
+MOST_MAPPINGS = 60_000
+"""Of a process's memory: at 65,530 (vm.max_map_count) XLA ends it. A program takes nine or more,
+and TensorFlow keeps what it compiled for as long as the process lives."""
+
+APART = "TF_MEMSAFE_TEST_APART"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs what is marked `apart` in a process of its own."""
+    if pyfuncitem.get_closest_marker("apart") is None or APART in os.environ:
+        return None
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", pyfuncitem.nodeid]
+    environment = {**os.environ, APART: "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return True
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_mappings() -> Iterator[None]:
+    """A process that compiled almost too much says so, and is not just gone."""
+    yield
+    if MAPPINGS.exists():
+        with MAPPINGS.open() as mappings:
+            assert sum(1 for _ in mappings) < MOST_MAPPINGS, "run these tests in two processes"
 
 
 @pytest.fixture(autouse=True)

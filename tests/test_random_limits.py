@@ -16,17 +16,17 @@ SHARES = st.one_of(st.just(0.0), st.floats(0, 1))
 """Where a limit lies between the least that works and what the program takes as written."""
 
 
-@pytest.mark.parametrize("shard", range(8))
+@pytest.mark.parametrize("shard", range(4))
 def test_a_program_keeps_to_a_limit(shard: int) -> None:
     examples(shard, 10, check_limit, programs(5, 15), SHARES)
 
 
-@pytest.mark.parametrize("shard", range(2))
+@pytest.mark.parametrize("shard", range(1))
 def test_a_gradient_keeps_to_a_limit(shard: int) -> None:
     examples(shard, 10, check_limit, programs(5, 10, differentiated=True), SHARES)
 
 
-@pytest.mark.parametrize("shard", range(2))
+@pytest.mark.parametrize("shard", range(1))
 def test_the_smallest_limit_is_true(shard: int) -> None:
     examples(shard, 10, check_smallest_limit, programs(5, 15))
 
@@ -40,18 +40,21 @@ def test_what_failed_once_keeps_to_a_limit(failure: PastFailure) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 @pytest.mark.parametrize("shard", range(100, 180))
 def test_a_long_program_keeps_to_a_limit(shard: int) -> None:
     examples(shard, 20, check_limit, programs(5, 60), SHARES)
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 @pytest.mark.parametrize("shard", range(100, 120))
 def test_a_long_gradient_keeps_to_a_limit(shard: int) -> None:
     examples(shard, 20, check_limit, programs(5, 30, differentiated=True), SHARES)
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 @pytest.mark.parametrize("shard", range(100, 110))
 def test_the_smallest_limit_of_a_long_program_is_true(shard: int) -> None:
     examples(shard, 20, check_smallest_limit, programs(5, 40))

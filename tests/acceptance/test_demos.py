@@ -35,13 +35,13 @@ SMALL = (
     ),
     Demo(
         "knn",
-        "--points 3000 --queries 200 --neighbours 5 --classified-points 500 --forms l2 cosine "
+        "--points 3000 --queries 200 --neighbours 5 --classified-points 500 --forms l2 "
         "--classified-queries 50 --sweep-points 3000 --sweep-queries 300 --memory-limit 2MB",
     ),
     Demo(
         "kernel_mvm",
         "--points 5000 --num-train 1000 --num-test 200 --num-subset 100 "
-        "--num-cholesky 300 --num-cglb 100 --num-inducing 10 --memory-limit 3MB",
+        "--num-cholesky 1000 --num-cglb 100 --num-inducing 10 --memory-limit 3MB",
     ),
     Demo(
         "attention",

@@ -102,6 +102,7 @@ def test_a_rewritten_program_computes_the_same(
 
 
 @pytest.mark.slow
+@pytest.mark.apart
 @pytest.mark.usefixtures("every_dimension")
 @settings(
     max_examples=1200, phases=UNSHRUNK, suppress_health_check=list(HealthCheck), deadline=None
