@@ -2,8 +2,9 @@
 
     python -m tests.suites.compare DIR --limit 50MB -- tests/gpflow/kernels
 
-DIR is a checkout of the project; what follows `--` goes to pytest. The exit code is 1 if a test
-fails or is missing with the limit alone.
+DIR is a checkout of the project; what follows `--` goes to pytest. Each folder of tests runs in
+processes of its own: TensorFlow keeps all programs of a process, and a whole suite's are too many
+for one. The exit code is 1 if a test fails or is missing with the limit alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -33,7 +34,22 @@ class Outcome(NamedTuple):
 
 
 def run(folder: Path, arguments: Sequence[str], limit: str | None) -> Outcome:
-    """Runs pytest in a project's folder; under a limit if there is one."""
+    """Runs pytest for each folder of tests in a project's folder; under a limit if there is one."""
+    paths = [argument for argument in arguments if (folder / argument).is_dir()]
+    others = [argument for argument in arguments if argument not in paths]
+    parts = [part for path in paths for part in folders(folder / path)] or [[]]
+    outcomes = [run_part(folder, [*others, *part], limit) for part in parts]
+    return Outcome(*(frozenset().union(*names) for names in zip(*outcomes, strict=True)))
+
+
+def folders(path: Path) -> Iterator[list[str]]:
+    """The test files of a folder, and then of each of the folders in it."""
+    for folder in sorted({file.parent for file in path.rglob("test_*.py")}):
+        yield [str(file.absolute()) for file in sorted(folder.glob("test_*.py"))]
+
+
+def run_part(folder: Path, arguments: Sequence[str], limit: str | None) -> Outcome:
+    """Runs pytest in a project's folder once."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     plugin = []
     if limit is not None:
