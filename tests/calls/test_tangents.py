@@ -77,6 +77,7 @@ def test_of_a_call(
     assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
+@pytest.mark.slow  # it takes TensorFlow half a minute to trace the derivatives of derivatives
 def test_of_variables(rewritten_runs: Runs) -> None:
     x, v = map(tf.Variable, points_and_weights())
 

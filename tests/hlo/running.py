@@ -48,7 +48,9 @@ def run(graph: Graph, arguments: Sequence[Any]) -> list[np.ndarray]:
 def graph_of(function: Callable[..., Any], *arguments: Any) -> Graph:
     """The verified graph of a function of tensors."""
     tensors = [tf.convert_to_tensor(argument) for argument in arguments]
-    concrete = tf.function(function, jit_compile=True).get_concrete_function(*tensors)
+    concrete = tf.function(function, jit_compile=True, autograph=False).get_concrete_function(
+        *tensors
+    )
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
     graph = read(xla.hlo_module(concrete, specs))
     verify(graph)
@@ -59,7 +61,7 @@ def same_as_tensorflow(function: Callable[..., Any], *arguments: Any) -> Graph:
     """The function's graph, once what it computes was seen to be TensorFlow's own bits."""
     tensors = [tf.convert_to_tensor(argument) for argument in arguments]
     graph = graph_of(function, *tensors)
-    expected = tf.nest.flatten(tf.function(function, jit_compile=True)(*tensors))
+    expected = tf.nest.flatten(tf.function(function, jit_compile=True, autograph=False)(*tensors))
     for found, wanted in zip(run(graph, tensors), expected, strict=True):
         np.testing.assert_array_equal(found, wanted.numpy(), strict=True)
     return graph

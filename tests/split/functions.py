@@ -54,7 +54,7 @@ def sgpr_gradient(points: int, inducing: int) -> Graph:
     kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0, 1.0])
     model = gpflow.models.SGPR((inputs, targets), kernel, inputs[:inducing].copy())
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def loss_and_gradient() -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = model.training_loss()

@@ -164,6 +164,7 @@ def arrays(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     return tf.sin(written(rows, w))
 
 
+@tf.autograph.to_graph
 def python_loop(rows: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     """A `for` over tf.range, which AutoGraph makes a loop."""
     h = tf.zeros_like(w)

@@ -24,7 +24,9 @@ def floats(*shape: int) -> tf.TensorSpec:
 
 def graph_for(function: Callable[..., Any], *specs: tf.TensorSpec) -> Graph:
     """The graph of a function for arguments of these types; nothing is allocated."""
-    concrete = tf.function(function, jit_compile=True).get_concrete_function(*specs)
+    concrete = tf.function(function, jit_compile=True, autograph=False).get_concrete_function(
+        *specs
+    )
     return simplify(read(xla.hlo_module(concrete, list(specs))))
 
 
