@@ -25,7 +25,7 @@ Function = Callable[[tf.Tensor], tf.Tensor]
 def lines_of(function: Function) -> dict[str, set[str]]:
     """The lines of code that each kind of instruction of a program is traced to."""
     spec = tf.TensorSpec([3])
-    concrete = compiled(function).get_concrete_function(spec)
+    concrete = compiled(function, autograph=True).get_concrete_function(spec)
     found: dict[str, set[str]] = {}
     for node in topological(read(xla.hlo_module(concrete, [spec])).outputs):
         line = locate(concrete.graph, node.source)

@@ -82,7 +82,7 @@ def test_each_instruction_leads_to_an_operation_of_its_type(
     program: Callable[[tf.Tensor], tf.Tensor],
 ) -> None:
     spec = tf.TensorSpec([3])
-    concrete = compiled(program).get_concrete_function(spec)
+    concrete = compiled(program, autograph=True).get_concrete_function(spec)
     module = xla.hlo_module(concrete, [spec])
     metadata = [i.metadata for c in module.computations for i in c.instructions]
     expected = {data.op_name: data.op_type for data in metadata if data.op_type}
