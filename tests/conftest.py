@@ -30,8 +30,8 @@ settings.load_profile("deterministic")
 MAPPINGS = Path("/proc/self/maps")
 
 MOST_MAPPINGS = 60_000
-"""Of a process's memory: at 65,530 (vm.max_map_count) XLA ends it. A program takes nine or more,
-and TensorFlow keeps what it compiled for as long as the process lives."""
+"""Of a process's memory: at 65,530 (vm.max_map_count) XLA ends it. A program takes several, and
+TensorFlow keeps what it compiled for as long as the process lives."""
 
 APART = "TF_MEMSAFE_TEST_APART"
 
@@ -43,7 +43,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", pyfuncitem.nodeid]
     environment = {**os.environ, APART: "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=pyfuncitem.config.rootpath,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return True
 

@@ -24,7 +24,7 @@ def kernel(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Without autograph, which takes an eighth of the time of all tests, unless asked for."""
+    """Without autograph, which takes long, unless asked for."""
     return tf.function(function, **{"jit_compile": True, "autograph": False, **options})
 
 

@@ -77,13 +77,12 @@ def test_of_a_call(
     assert all(run.peak <= LIMIT for run in rewritten_runs)
 
 
-@pytest.mark.slow  # it takes TensorFlow half a minute to trace the derivatives of derivatives
+@pytest.mark.slow  # TensorFlow traces the derivatives of derivatives for long
 def test_of_variables(rewritten_runs: Runs) -> None:
     x, v = map(tf.Variable, points_and_weights())
 
     def of_variables() -> tf.Tensor:
-        # Of few ops: TensorFlow traces the derivatives of derivatives for half a minute else.
-        return tf.reduce_sum(v * (tf.exp(x @ tf.transpose(x)) @ v))
+        return energy(x, v)
 
     def product(function: Function) -> Any:
         with tf.autodiff.ForwardAccumulator([x, v], [tf.cos(7 * x), tf.sin(v)]) as accumulator:

@@ -47,7 +47,7 @@ FEW, MANY = (1, 2, 3, 5, 7, 8, 13), (1, 12, 31, 60, 64, 101, 120)
 FLOATS = ("float32", "float64", "float32", "float64", "float16", "bfloat16")
 
 LEAST_VARIANCE = 1e-3
-"""Of the square of the mean, of which f32 may lose a thousandth in sums of 100,000 squares."""
+"""Of the square of the mean: far above what a long sum of squares loses in f32."""
 
 SPECIAL = ((), (), (np.nan,), (np.inf,), (-np.inf, np.nan))
 
@@ -219,7 +219,7 @@ def _hardly_varies(value: np.ndarray) -> bool:
     XLA's batch norm subtracts the square of the mean from the mean of the squares: of such a column
     that may be below 0, by rounding.
     """
-    rows = value.reshape(-1, value.shape[-1]) if value.ndim else value.reshape(1, 1)
+    rows = value.reshape(-1, *value.shape[-1:])
     with np.errstate(all="ignore"):
         return bool((rows.var(0) < LEAST_VARIANCE * rows.mean(0) ** 2).any())
 

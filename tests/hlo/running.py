@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.programs import compiled
 from tf_memsafe import xla
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Graph, Node, Region
@@ -48,9 +49,7 @@ def run(graph: Graph, arguments: Sequence[Any]) -> list[np.ndarray]:
 def graph_of(function: Callable[..., Any], *arguments: Any) -> Graph:
     """The verified graph of a function of tensors."""
     tensors = [tf.convert_to_tensor(argument) for argument in arguments]
-    concrete = tf.function(function, jit_compile=True, autograph=False).get_concrete_function(
-        *tensors
-    )
+    concrete = compiled(function).get_concrete_function(*tensors)
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
     graph = read(xla.hlo_module(concrete, specs))
     verify(graph)
@@ -61,7 +60,7 @@ def same_as_tensorflow(function: Callable[..., Any], *arguments: Any) -> Graph:
     """The function's graph, once what it computes was seen to be TensorFlow's own bits."""
     tensors = [tf.convert_to_tensor(argument) for argument in arguments]
     graph = graph_of(function, *tensors)
-    expected = tf.nest.flatten(tf.function(function, jit_compile=True, autograph=False)(*tensors))
+    expected = tf.nest.flatten(compiled(function)(*tensors))
     for found, wanted in zip(run(graph, tensors), expected, strict=True):
         np.testing.assert_array_equal(found, wanted.numpy(), strict=True)
     return graph

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.hlo.running import graph_of, run
+from tests.programs import compiled
 from tf_memsafe import xla
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.order import topological
@@ -22,9 +23,7 @@ from tf_memsafe.rewrite.rule import Optimizer
 
 def graph_for(function: Callable[..., Any], *specs: tf.TensorSpec) -> Graph:
     """The graph of a function for arguments of these types; nothing is allocated."""
-    concrete = tf.function(function, jit_compile=True, autograph=False).get_concrete_function(
-        *specs
-    )
+    concrete = compiled(function).get_concrete_function(*specs)
     return read(xla.hlo_module(concrete, list(specs)))
 
 

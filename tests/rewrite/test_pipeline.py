@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.hlo.running import graph_of, run
+from tests.rewrite.distances import naive
 from tests.rewrite.rewriting import graph_for
 from tests.split.planning import floats
 from tests.split.random_programs import RandomProgram, arguments, programs
@@ -58,10 +59,7 @@ def test_one_optimizer_opens_the_way_for_the_next() -> None:
 
 
 def test_what_is_switched_off_is_not_tried() -> None:
-    def function(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum((x[:, None] - y[None]) ** 2, -1)
-
-    graph = graph_for(function, floats(50, 8), floats(40, 8))
+    graph = graph_for(naive, floats(50, 8), floats(40, 8))
     assert "distance" in fired(rewrite(graph, ALL))
     without = rewrite(graph, {**ALL, "distance": False})
     assert set(fired(without)) == {"canonical"}
@@ -117,15 +115,11 @@ def test_a_long_rewritten_program_computes_the_same(
 # --- loops and branches of the user's ------------------------------------------------------------
 
 
-def squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum((x[:, None] - y[None]) ** 2, -1)
-
-
 def powers(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     """K v three times, K made anew in each step, as conjugate gradients written naively do."""
     return tf.while_loop(
         lambda step, _: step < 3,
-        lambda step, v: (step + 1, tf.linalg.matvec(tf.exp(-squared_distances(x, x)), v) / 9),
+        lambda step, v: (step + 1, tf.linalg.matvec(tf.exp(-naive(x, x)), v) / 9),
         (0, v),
     )[1]
 
@@ -133,11 +127,11 @@ def powers(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
 def batch_by_batch(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     """Distances of the points of each batch to five that v holds the coordinates of."""
     near = tf.reshape(v[:40], (5, 8))
-    return tf.map_fn(lambda batch: squared_distances(batch, near), tf.reshape(x, (5, -1, 8)))
+    return tf.map_fn(lambda batch: naive(batch, near), tf.reshape(x, (5, -1, 8)))
 
 
 def one_way_or_the_other(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    return tf.cond(v[0] > 100, lambda: squared_distances(x, x), lambda: x @ tf.transpose(x))
+    return tf.cond(v[0] > 100, lambda: naive(x, x), lambda: x @ tf.transpose(x))
 
 
 @pytest.mark.parametrize("function", [powers, batch_by_batch, one_way_or_the_other])

@@ -8,11 +8,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from tests.split.planning import floats
-from tf_memsafe import xla
+from tests.split.planning import floats, graph_for
 from tf_memsafe.hlo.node import Graph
-from tf_memsafe.hlo.reader import read
-from tf_memsafe.hlo.simplify import simplify
 
 HEADS = (floats(4, 500, 16),) * 3
 
@@ -54,10 +51,9 @@ def sgpr_gradient(points: int, inducing: int) -> Graph:
     kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0, 1.0])
     model = gpflow.models.SGPR((inputs, targets), kernel, inputs[:inducing].copy())
 
-    @tf.function(jit_compile=True, autograph=False)
     def loss_and_gradient() -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = model.training_loss()
         return [loss, *tape.gradient(loss, model.trainable_variables)]
 
-    return simplify(read(xla.hlo_module(loss_and_gradient.get_concrete_function(), [])))
+    return graph_for(loss_and_gradient)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tests.programs import compiled
 from tf_memsafe import xla
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.reader import read
@@ -24,9 +25,7 @@ def floats(*shape: int) -> tf.TensorSpec:
 
 def graph_for(function: Callable[..., Any], *specs: tf.TensorSpec) -> Graph:
     """The graph of a function for arguments of these types; nothing is allocated."""
-    concrete = tf.function(function, jit_compile=True, autograph=False).get_concrete_function(
-        *specs
-    )
+    concrete = compiled(function).get_concrete_function(*specs)
     return simplify(read(xla.hlo_module(concrete, list(specs))))
 
 

@@ -98,9 +98,7 @@ def slice_axis(x: Node, axis: int, start: int, limit: int) -> Node:
     """The elements from `start` to `limit` along one axis."""
     if (start, limit) == (0, x.shape[axis]):
         return x
-    starts, limits = [0] * x.tensor.rank, list(x.shape)
-    starts[axis], limits[axis] = start, limit
-    return slice_of(x, starts, limits, (1,) * x.tensor.rank)
+    return build.part(x, axis, start, limit)
 
 
 def slice_of(x: Node, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> Node:

@@ -67,7 +67,8 @@ def _slice_scatter(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     """A window or batch axis is cut in the updates too; for another axis, positions are shifted.
 
     A window that does not fit is not written. So a chunk of an axis that positions run along takes
-    all updates, and writes only those that fall inside it.
+    all updates, and writes only those that fall inside it. A single update of several inputs is
+    not cut so.
     """
     inputs, indices, updates = _parts(node.operands)
     numbers: IndexNumbers = node["scatter_dimension_numbers"]
@@ -93,32 +94,28 @@ def _inverse(axes: dict[int, int]) -> dict[int, int]:
 def _chunk_scatter(node: Node, cut: Cut, operands: tuple[Node, ...], chunk: Chunk) -> Node:
     inputs, indices, updates = _parts(operands)
     numbers: IndexNumbers = node["scatter_dimension_numbers"]
-
-    def write(inputs: Sequence[Node], indices: Node) -> Node:
-        chunks = (*inputs, indices, *updates)
-        return build.emit(
-            "scatter", chunks, node.attributes, regions=node.regions, source=node.source
-        )
-
-    if cut.axis not in numbers.collapsed:
-        return write(inputs, indices)
-    indices = _shifted(indices, numbers, cut, chunk)
-    if not _is_single(indices, numbers):
-        return write(inputs, indices)
-    size = inputs[0].shape[cut.axis]
-    written = write([_one_longer(inputs[0], cut.axis)], _beyond(indices, numbers, cut, size))
-    return build.part(written, cut.axis, 0, size)
+    size, is_shifted = inputs[0].shape[cut.axis], cut.axis in numbers.collapsed
+    is_longer = is_shifted and _is_single(indices, numbers)
+    if is_shifted:
+        indices = _shifted(indices, numbers, cut, chunk)
+    if is_longer:
+        inputs = (_one_longer(inputs[0], cut.axis),)
+        indices = _beyond(indices, numbers, cut, size)
+    chunks = (*inputs, indices, *updates)
+    written = build.emit(
+        "scatter", chunks, node.attributes, regions=node.regions, source=node.source
+    )
+    return build.part(written, cut.axis, 0, size) if is_longer else written
 
 
 def _shifted(indices: Node, numbers: IndexNumbers, cut: Cut, chunk: Chunk) -> Node:
     """The positions as seen from the chunk's first element."""
     if BITS[indices.dtype] < 32:  # the offset may not fit
         indices = build.convert(indices, "i32")
-    start = build.convert(build.chunk_start(chunk, cut), indices.dtype)
-    offset = build.broadcast(start, indices.shape)
-    along = _along(indices, numbers, cut)
-    none = build.broadcast(build.constant(0, start.tensor), indices.shape)
-    return build.subtract(indices, build.emit("select", (along, offset, none)))
+    offset = build.convert(build.chunk_start(chunk, cut), indices.dtype)
+    offset = build.broadcast(offset, indices.shape)
+    choices = (_along(indices, numbers, cut), offset, build.zeros(indices.tensor))
+    return build.subtract(indices, build.emit("select", choices))
 
 
 def _along(indices: Node, numbers: IndexNumbers, cut: Cut) -> Node:
@@ -139,7 +136,7 @@ def _along(indices: Node, numbers: IndexNumbers, cut: Cut) -> Node:
 
 
 def _is_single(indices: Node, numbers: IndexNumbers) -> bool:
-    axes = [axis for axis in range(indices.tensor.rank) if axis != numbers.vector]
+    axes = numbers.indices_axes(indices.tensor.rank).values()
     return prod(indices.shape[axis] for axis in axes) == 1
 
 
@@ -149,10 +146,9 @@ def _one_longer(x: Node, axis: int) -> Node:
 
 def _beyond(indices: Node, numbers: IndexNumbers, cut: Cut, size: int) -> Node:
     """The positions, with `size` for those that are not below it."""
-    end, zero = (build.constant(value, indices.tensor) for value in (size, 0))
-    outside = build.emit(
-        "or", (build.compare(indices, zero, "LT"), build.compare(indices, end, "GE"))
-    )
+    end = build.constant(size, indices.tensor)
+    before = build.compare(indices, build.zeros(indices.tensor), "LT")
+    outside = build.emit("or", (before, build.compare(indices, end, "GE")))
     outside = build.emit("and", (outside, _along(indices, numbers, cut)))
     return build.emit("select", (outside, end, indices))
 
