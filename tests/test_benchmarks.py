@@ -51,7 +51,14 @@ def test_every_comparison_is_tested() -> None:
     assert sorted(importlib.import_module("run").COMPARISONS) == sorted(SCRIPTS)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+LONG = {"chains", "knn_variants", "sgpr"}
+"""What takes longest to compile; `make test-all` has these as well."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in SCRIPTS],
+)
 def test_contenders_that_are_installed_agree(name: str, tmp_path: Path) -> None:
     script, frame = importlib.import_module(name), importlib.import_module("frame.case")
     for number, case in enumerate(script.cases(frame.Size.TINY)):

@@ -38,7 +38,15 @@ def test_the_reported_size_fits_the_limit(case: Case) -> None:
     assert report.peak_after <= report.memory_limit  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("case", FITTING, ids=identify)
+LONG = {1}
+"""The cases whose numbers `make test-all` alone looks at: a sparse GP's are in other tests too."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (case.number in LONG)) for case in FITTING],
+    ids=identify,
+)
 def test_the_numbers_are_the_plain_functions(case: Case) -> None:
     given = arguments(case)
     plain = tf.function(case.function, jit_compile=True)

@@ -91,7 +91,7 @@ def every_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("every_dimension")
-@settings(max_examples=200, phases=UNSHRUNK, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=100, phases=UNSHRUNK, suppress_health_check=list(HealthCheck), deadline=None)
 @given(programs(5, 25), st.sampled_from([(), (math.nan,)]))
 def test_a_rewritten_program_computes_the_same(
     program: RandomProgram, special: tuple[float, ...]

@@ -14,6 +14,8 @@ from tests.split.planning import sinks
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.verify import verify
+from tf_memsafe.rewrite.canonical import CANONICAL
+from tf_memsafe.rewrite.driver import apply
 from tf_memsafe.split.plan import Plan, make_plan, with_chunks
 
 ROWS, COLUMNS = 60, 50
@@ -220,3 +222,30 @@ def test_top_k_takes_its_chunks_in_order() -> None:
         return (*tf.math.top_k(rows, 5), tf.reduce_sum(rows, 0))
 
     check(ties)
+
+
+SPECIAL = {
+    "f": [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0],
+    "V": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0],  # NumPy's kind of bf16
+    "i": [-(2**31), 2**31 - 1, 0, 1],
+    "u": [0, 255, 1],
+}
+"""By NumPy's kind of dtype: what is ordered in a way of its own, and often."""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32", "uint8"])
+@pytest.mark.parametrize("chunk", [1, 3, 7])
+def test_top_k_of_chunks_of_special_values(dtype: str, chunk: int) -> None:
+    type_ = tf.as_dtype(dtype)
+    generator = np.random.default_rng(0)
+    values = np.array(SPECIAL[np.dtype(type_.as_numpy_dtype).kind], type_.as_numpy_dtype)
+    x = values[generator.integers(len(values), size=(1, 70))]
+    arguments = [x, np.ones_like(x, bool)]
+    # What is cut is no argument, which would be there whole.
+    graph = graph_of(lambda x, y: tf.math.top_k(tf.where(y, x, x[:, :1]), 5), *arguments)
+    graph = apply(CANONICAL, simplify(graph)).graph
+    (loop,) = (plan := make_plan(graph, x.nbytes // 2)).loops
+    split = with_chunks(plan, [min(chunk, loop.steps)])
+    assert loop.steps == 70
+    for found, expected in zip(run(split.graph, arguments), run(graph, arguments), strict=True):
+        assert found.tobytes() == expected.tobytes()

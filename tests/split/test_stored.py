@@ -190,7 +190,7 @@ def test_a_larger_limit_is_never_slower_for_sgpr(sgpr: Graph) -> None:
     assert counts[0] == 0 < counts[-1]
 
 
-@settings(max_examples=30, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+@settings(max_examples=15, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
 @given(programs(10, 30))
 def test_a_larger_limit_is_never_slower_for_random_programs(program: RandomProgram) -> None:
     graph = simplify(graph_of(program.compute, *program.values()))

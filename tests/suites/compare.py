@@ -60,7 +60,9 @@ def run_part(folder: Path, arguments: Sequence[str], limit: str | None) -> Outco
         (Path(scratch) / "tests_of_tf_memsafe").symlink_to(Path(__file__).parent)
         environment["PYTHONPATH"] += os.pathsep + scratch
         results = Path(scratch) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={results}"]
+        # A file's tests stay together: some of GPflow's look at what others of the file did.
+        workers = ["-n", "2", "--dist", "loadfile"]
+        command = [sys.executable, "-m", "pytest", "-q", *workers, f"--junitxml={results}"]
         subprocess.run([*command, *plugin, *arguments], cwd=folder, env=environment, check=False)
         return read(results)
 

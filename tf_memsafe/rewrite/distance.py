@@ -25,10 +25,11 @@ from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
 def squared_distance(node: Node) -> Outcome:
     """sum((x[:, None] - y[None])**2, -1) => max(|x|**2 + |y|**2 - 2 x @ transpose(y), 0)
 
-    Also with scales: sum(((x - y) / l)**2, -1). Points are first shifted by the mean of y, so that
-    a common offset costs no digits. The error is that of rounding |x|**2 + |y|**2 after the shift:
-    for points much closer to each other than to the mean it is a larger part of the distance, the
-    distance of a point to itself is 0 but for it, and so may distances be that were equal.
+    Also with scales: sum(((x - y) / l)**2, -1). Points are first shifted by the mean of some of y,
+    so that a common offset costs no digits. The error is that of rounding |x|**2 + |y|**2 after the
+    shift: for points much closer to each other than to the mean it is a larger part of the
+    distance, the distance of a point to itself is 0 but for it, and so may distances be that were
+    equal.
 
     NaN stays where it was, and so does inf but for two points that are infinite in the same
     coordinate: they are inf apart, where inf - inf gave NaN. Where the square of a shifted point

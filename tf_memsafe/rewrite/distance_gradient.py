@@ -28,9 +28,9 @@ def sum_of_differences(node: Node) -> Outcome:
 
     Also with two differences, as gradients to lengthscales have them, with sines and cosines of
     differences, as periodic kernels have them, with other factors, and over any of the axes. Points
-    are first shifted by the mean of y. Exact but for rounding, in which large parts may cancel; a
-    sum of squares stays at or above 0. An infinite x may give inf where infinities of both signs,
-    added up, gave NaN.
+    are first shifted by the mean of some of y. Exact but for rounding, in which large parts may
+    cancel; a sum of squares stays at or above 0. An infinite x may give inf where infinities of
+    both signs, added up, gave NaN.
     """
     pattern = read_pattern(node)
     if pattern is None or pattern.is_distance:

@@ -20,10 +20,11 @@ UNEVEN = 3 / 4
 """How far below a wanted chunk a divisor of the steps is preferred: what a loop leaves over is a
 second copy of its body, which takes longer to compile and, once a call, to run."""
 
-UNCACHED = 2
-"""How often what a chunk stores goes through main memory if it does not stay in the cache."""
+UNCACHED = 1
+"""Units of time of what a chunk stores, by the byte, if it does not stay in the cache: the kernels
+that write and read it then hardly take longer (benchmarks/knn.py in chunks of 16 to 160 MB)."""
 
-HARDLY = 8
+HARDLY = 3
 """How many bytes of a large chunk there are to be for each unit of time that any chunk takes."""
 
 LIGHT = 8

@@ -8,8 +8,9 @@ import numpy as np
 
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.check import require, require_axis, require_count, require_same_shape
-from tf_memsafe.hlo.node import Attributes, Node, Region
+from tf_memsafe.hlo.node import Attributes, Node
 from tf_memsafe.hlo.op import Contraction, Cut, Instruction, Op, UnsupportedOpError, register
+from tf_memsafe.hlo.ops.gather import IndexNumbers
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
@@ -27,9 +28,16 @@ def _infer_sort(
     return build.tuple_or_single([operand.tensor for operand in operands])
 
 
+COMPARISON_FLOPS = 200
+"""Of one comparison in a sort, which XLA's CPU back end calls a function for: 12 ns."""
+
+
 def _flops_sort(node: Node) -> int:
-    length = node.operands[0].shape[node["dimension"]]
-    return node.operands[0].tensor.size * max(1, length.bit_length())
+    return _sorting(node.operands[0].tensor, node["dimension"])
+
+
+def _sorting(array: TensorType, axis: int) -> int:
+    return COMPARISON_FLOPS * array.size * max(1, array.shape[axis].bit_length())
 
 
 def _slice_sort(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
@@ -55,7 +63,11 @@ def _infer_top_k(
 
 
 def _flops_top_k(node: Node) -> int:
-    return 2 * node.operands[0].tensor.size * max(1, node["k"].bit_length())
+    """XLA's CPU back end has a call of its own for f32 alone; all else it sorts."""
+    array = node.operands[0].tensor
+    if array.dtype != "f32":
+        return _sorting(array, array.rank - 1)
+    return 2 * array.size * max(1, node["k"].bit_length())
 
 
 def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
@@ -64,11 +76,10 @@ def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
 
 # --- the top k of several chunks are the top k of each chunk's ------------------------------------
 
-MERGING_FLOPS = 700
-"""Of sorting twice k values and positions, for each of the k and of the two results.
-
-XLA's sort is far slower than a fused loop. This is roughly how much: benchmarks/knn.py prints what
-comes of it.
+MERGING_FLOPS = 3000
+"""For each of the k and of the two results: to find a chunk's top k by groups, however large the
+chunk is, and to merge them. XLA looks through short rows slowly, on one thread: 3 microseconds for
+k = 10. This is roughly how much that is; benchmarks/knn.py prints what comes of it.
 """
 
 
@@ -104,24 +115,26 @@ def _below_all(node: Node) -> tuple[Node, ...]:
 def _merge_top_k(
     _node: Node, accumulated: Sequence[Node], chunk: Sequence[Node], start: Node
 ) -> tuple[Node, ...]:
+    """The top k of both; among equals the accumulated come first, whose positions are lower."""
     k, last = accumulated[0].shape[-1], accumulated[0].tensor.rank - 1
-    positions = build.add(chunk[1], build.broadcast(start, chunk[1].shape))
-    pairs = zip(accumulated, (chunk[0], positions), strict=True)
-    both = [build.emit("concatenate", pair, {"dimension": last}) for pair in pairs]
-    region = _larger_or_earlier(both[0].dtype)
-    attributes = {"dimension": last, "is_stable": True}
-    ordered = build.results(build.emit("sort", both, attributes, regions=(region,)))
-    return tuple(build.prefix(values, k) for values in ordered)
+    counted = build.add(chunk[1], build.broadcast(start, chunk[1].shape))
+    pairs = zip(accumulated, (chunk[0], counted), strict=True)
+    values, positions = (build.emit("concatenate", pair, {"dimension": last}) for pair in pairs)
+    largest, found = build.results(build.emit("top_k", (values,), {"k": k}))
+    return largest, _taken(positions, found)
 
 
-def _larger_or_earlier(dtype: str) -> Region:
-    """Whether an element comes first: the larger value does, and of equals the lower position."""
-    types = [TensorType(dtype)] * 2 + [TensorType("i32")] * 2
-    x, y, x_position, y_position = parameters = build.region_parameters(types)
-    same = build.compare(x, y, "EQ", total=True)
-    earlier = build.emit("and", (same, build.compare(x_position, y_position, "LT")))
-    larger = build.compare(x, y, "GT", total=True)
-    return Region(parameters, (build.emit("or", (larger, earlier)),))
+def _taken(x: Node, positions: Node) -> Node:
+    """The elements at positions along the last axis."""
+    *leading, last = range(x.tensor.rank)
+    batching = tuple(leading)
+    numbers = IndexNumbers("gather", (), (last,), batching, batching, (last,), last + 1)
+    attributes = {
+        "dimension_numbers": numbers,
+        "slice_sizes": (1,) * x.tensor.rank,
+        "indices_are_sorted": False,
+    }
+    return build.emit("gather", (x, build.reshape(positions, (*positions.shape, 1))), attributes)
 
 
 register(
