@@ -101,7 +101,7 @@ def test_xla_computes_the_sum_with_its_user() -> None:
 # --- a reduction of a product's rows -------------------------------------------------------------
 
 REDUCERS = {"add": tf.reduce_sum, "maximum": tf.reduce_max, "minimum": tf.reduce_min}
-LONG = floats(20, 8), floats(8, 50_000)
+LONG = floats(20, 16), floats(16, 50_000)
 
 
 def both(function: Callable[..., tf.Tensor], *types: tf.TensorSpec) -> tuple[Graph, Graph]:
@@ -159,6 +159,7 @@ def test_reducers_are_disguised() -> None:
 @pytest.mark.parametrize("reducer", REDUCERS)
 def test_disguised_reducers_change_no_bit(reducer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "SHORTEST_FUSED_ROW", 0)
+    monkeypatch.setattr(target, "FEW_ELEMENTS", 0)
 
     def function(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return REDUCERS[reducer](x @ y, -1)
@@ -178,8 +179,9 @@ def test_disguised_reducers_change_no_bit(reducer: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("function", "types"),
     [
-        (lambda x, y: tf.reduce_sum(x @ y, -1), (floats(200, 8), floats(8, 50_000))),
-        (lambda x, y: tf.reduce_sum(x @ y, -1), (floats(20, 8), floats(8, 5_000))),
+        (lambda x, y: tf.reduce_sum(x @ y, -1), (floats(200, 16), floats(16, 50_000))),
+        (lambda x, y: tf.reduce_sum(x @ y, -1), (floats(20, 16), floats(16, 5_000))),
+        (lambda x, y: tf.reduce_sum(x @ y, -1), (floats(20, 15), floats(15, 50_000))),
         (lambda x, y: tf.reduce_sum(x @ y, 0), LONG),
         (lambda x, y: tf.reduce_prod(x @ y, -1), LONG),
         (lambda x, y: tf.reduce_sum(tf.exp(x @ y), -1), LONG),

@@ -78,6 +78,13 @@ SHORTEST_FUSED_ROW = 50_000
 """Elements of a row from which it takes longer than the product and the reduction by themselves."""
 
 
+LONG_INNER_SIZE = 16
+"""From which it takes longer for a product of any size."""
+
+FEW_ELEMENTS = 2_000_000
+"""Of a product, up to which it does not for a shorter inner size. These are 8 MB."""
+
+
 @rule("reduce")
 def long_rows_of_product(node: Node) -> Outcome:
     """max(x @ y, -1) => the same by a reducer that the library does not know, for few long rows
@@ -92,6 +99,8 @@ def long_rows_of_product(node: Node) -> Outcome:
     if len(node.operands) != 2 or product.name != "dot_general" or product.dtype != "f32":
         return None
     rows, length = node.tensor.size, product.tensor.size // max(1, node.tensor.size)
+    if _inner_size(product) < LONG_INNER_SIZE and product.tensor.size <= FEW_ELEMENTS:
+        return None
     last = tuple(range(node.tensor.rank, product.tensor.rank))
     if node["dimensions"] != last or rows > MOST_FUSED_ROWS or length < SHORTEST_FUSED_ROW:
         return None
@@ -100,6 +109,11 @@ def long_rows_of_product(node: Node) -> Outcome:
         return None
     region = _disguised(result.name, node.dtype)
     return build.emit("reduce", node.operands, node.attributes, regions=(region,))
+
+
+def _inner_size(product: Node) -> int:
+    numbers: DotNumbers = product["dot_dimension_numbers"]
+    return prod(product.operands[0].shape[axis] for axis in numbers.lhs_contracting)
 
 
 def _negate(x: Node) -> Node:
