@@ -28,6 +28,7 @@ from tf_memsafe.hlo.verify import verify
 from tf_memsafe.progress import stage
 from tf_memsafe.reasons import OTHER_RESULTS, unknown
 from tf_memsafe.rewrite.canonical import CANONICAL
+from tf_memsafe.rewrite.canonical_order import with_top_k
 from tf_memsafe.rewrite.driver import Refusal, Rewrite, Rewritten
 from tf_memsafe.rewrite.pipeline import finish, rewrite
 from tf_memsafe.search import Finish, Search
@@ -228,7 +229,7 @@ def _pays(graph: Graph, rewritten: Rewritten) -> bool:
     """Whether rewriting saves time, or memory at no cost in time; XLA has a canonical form, too."""
     if all(each.optimizer == CANONICAL.name for each in rewritten.rewrites):
         return False
-    costs = cost(graph, ()), cost(rewritten.graph, ())
+    costs = cost(with_top_k(graph), ()), cost(rewritten.graph, ())
     peaks = estimate_peak(graph), estimate_peak(rewritten.graph)
     return _is_clear(*costs) or (costs[1] <= costs[0] and _is_clear(*peaks))
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.hlo.ops.makers import comparator, with_region
+from tests.hlo.running import names
 from tests.rewrite.canonical_form import canonical, canonical_of, iota, parameters
 from tests.rewrite.rewriting import assert_same_bits, graph_for, reasons, rules, shown
 from tests.split.planning import floats
@@ -16,8 +17,10 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.rewrite.canonical import CANONICAL
+from tf_memsafe.rewrite.canonical_order import with_top_k
 from tf_memsafe.rewrite.driver import apply
 from tf_memsafe.rewrite.maths import slice_of
+from tf_memsafe.split.cost import cost
 
 
 def sort(direction: str, *dtypes: str, stable: bool = True) -> Callable[..., Node]:
@@ -98,3 +101,14 @@ def test_what_is_sorted_for_others_is_not_sorted_again() -> None:
     for other in (ordered, build.emit("negate", (ordered,))):
         result = canonical_of(first(ordered), other)
         assert reasons(result)["sorted_prefix"] == "all that is sorted is used as well"
+
+
+def test_a_top_k_costs_what_xla_makes_of_it() -> None:
+    """XLA has a call for the first of f32, and sorts all of another dtype."""
+    graphs = [
+        graph_for(lambda x: tf.math.top_k(x, 3), tf.TensorSpec([4, 1000], dtype))
+        for dtype in (tf.float32, tf.float64)
+    ]
+    single, double = map(with_top_k, graphs)
+    assert "sort" in names(graphs[0]) - names(single)
+    assert 50 * cost(single) < cost(double) == cost(graphs[1])

@@ -11,6 +11,7 @@ from tf_memsafe.hlo.order import topological
 from tf_memsafe.proof import Proof
 from tf_memsafe.report.content import LARGEST_SHOWN, Loop, Recomputed, Tensor
 from tf_memsafe.report.program import Lines
+from tf_memsafe.rewrite.canonical_order import with_top_k
 from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.cost import cost
 from tf_memsafe.split.normal import normal_loops
@@ -70,7 +71,7 @@ def time_of(proof: Proof) -> float | None:
     if "while" in {node.name for node in topological(graph.outputs)}:
         return None
     device = replace(CPU if devices.current_type() == "CPU" else GPU, cache_bytes=EVERYTHING)
-    before = cost(graph, (), device)
+    before = cost(with_top_k(graph), (), device)
     if before < LEAST_TIMED * device.launch:
         return None
     after = cost(split.plan.graph, split.loops, device) if split else cost(used.graph, (), device)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tf_memsafe.hlo import build
-from tf_memsafe.hlo.node import Node, Region
-from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
+from tf_memsafe.hlo.node import Graph, Node, Region
+from tf_memsafe.rewrite.driver import apply_everywhere
+from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, Uses, rule_with_uses
 
 
 @rule_with_uses("slice")
@@ -66,3 +67,8 @@ def _is_greater_than(region: Region, dtype: str) -> bool:
         return False
     greater = result["comparison_direction"].value == "GT"
     return greater and ("f" not in dtype or result["compare_type"].value == "TOTALORDER")
+
+
+def with_top_k(graph: Graph) -> Graph:
+    """The graph with top_k where it says sort and takes the first, as XLA compiles it anyway."""
+    return apply_everywhere(Optimizer("canonical", (sorted_prefix,)), graph).graph
