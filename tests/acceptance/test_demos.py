@@ -1,4 +1,4 @@
-"""Each demo in a process of its own, small in `make test` and at full size in `make test-all`."""
+"""Demos in processes of their own, small in `make test`, and at full size in `make test-all`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ SMALL = (
     Demo("wide_network", "--num-train 1000 --memory-limit 3MB"),
 )
 
+LONG = {"affinities", "mmd", "sinkhorn"}
+"""Small demos that `make test-all` alone runs: tests/demos has what they compute."""
+
 FULL = (
     Demo("sparse_gp", "--num-inducing 500 --iterations 30 --memory-limit 1GB"),
     Demo("sparse_gp", "--num-inducing 2000 --iterations 0 --memory-limit 1GB"),
@@ -109,7 +112,11 @@ def calls(found: Any, limit: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
             yield from calls(each, limit)
 
 
-@pytest.mark.parametrize("demo", SMALL, ids=identify)
+@pytest.mark.parametrize(
+    "demo",
+    [pytest.param(demo, marks=[pytest.mark.slow] * (demo.name in LONG)) for demo in SMALL],
+    ids=identify,
+)
 def test_a_small_demo(demo: Demo, tmp_path: Path) -> None:
     made = list(calls(run(demo, tmp_path)))
     assert any(call["peak_before"] > limit for limit, call in made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
 import tensorflow as tf
 
 import tf_memsafe
@@ -22,6 +23,7 @@ def count_objects() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.slow
 def test_many_functions_are_freed() -> None:
     x, v = tensors(POINTS[:ROWS], WEIGHTS[:ROWS])
     tf_memsafe.set_memory_limit(LIMIT)

@@ -109,10 +109,10 @@ def test_training_by_scipy(
     ("make", "limit"),
     [
         (gpr, 5_000_000),
-        (fitc, LIMIT),
+        pytest.param(fitc, LIMIT, marks=pytest.mark.slow),
         pytest.param(gpmc, LIMIT, marks=pytest.mark.slow),
         (vgp, 1_310_000),
-        (opper_archambeau, 1_200_000),
+        pytest.param(opper_archambeau, 1_200_000, marks=pytest.mark.slow),
     ],
 )
 def test_training_and_prediction(make: Callable[[], Any], limit: int, rewritten_runs: Runs) -> None:
