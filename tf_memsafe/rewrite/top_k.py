@@ -17,7 +17,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node, Region
 from tf_memsafe.hlo.ops.gather import IndexNumbers
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite.maths import filled, integer_range, slice_axis, sum_over
+from tf_memsafe.rewrite.maths import filled, integer_range, slice_axis
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
 from tf_memsafe.rewrite.sorted_slice import SORTED_SLICE
 from tf_memsafe.rewrite.total_order import (
@@ -35,9 +35,6 @@ some. Larger groups come of grouping the maxima again, as often as n and k make 
 
 LEAST_SAVING = 2
 """How many times fewer elements have to be left to look through than there are."""
-
-MOST_COUNTED = 32
-"""Numbers of a row up to which it is faster to count, for each, the smaller ones than to sort."""
 
 FEWEST_ELEMENTS = 10_000
 """Of all rows. Below it the calls themselves take the time."""
@@ -123,20 +120,8 @@ def _largest(x: Node) -> Node:
 
 
 def _sorted(x: Node) -> Node:
-    """Rows of distinct numbers in order. Few are put where as many are as are smaller."""
-    rows, size = x.shape
-    if size == 1:
-        return x
-    if size > MOST_COUNTED:
-        attributes = {"dimension": 1, "is_stable": False}
-        return build.emit("sort", (x,), attributes, regions=(_ascending(x.dtype),))
-    pairs = (rows, size, size)
-    own, other = (build.broadcast(x, pairs, (0, axis)) for axis in (1, 2))
-    smaller = build.convert(build.compare(other, own, "LT"), x.dtype)
-    place = build.broadcast(sum_over(smaller, [2]), pairs, (0, 2))
-    wanted = build.emit("iota", (), {"iota_dimension": 1}, type=x.tensor.with_shape(pairs))
-    there = build.compare(place, wanted, "EQ")
-    return sum_over(build.emit("select", (there, other, filled(0, other, pairs))), [2])
+    attributes = {"dimension": 1, "is_stable": False}
+    return build.emit("sort", (x,), attributes, regions=(_ascending(x.dtype),))
 
 
 def _windows(x: Node, starts: Node, size: int) -> Node:
