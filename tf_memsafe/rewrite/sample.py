@@ -9,10 +9,9 @@ VIEWS = {"reshape", "transpose", "broadcast_in_dim", "slice"}
 
 
 def sampled(x: Node, axis: int, size: int) -> Node:
-    """About `size` elements of x along an axis, or x itself where it has no more than twice those.
+    """About `size` elements of x along an axis; x itself where there is no sample that needs less.
 
-    Also where x is computed in another way than element by element from the function's arguments:
-    a sample of that would need all of it.
+    It has to have twice as many, and to be computed element by element from arguments.
     """
     stride = x.shape[axis] // size
     return (_every(stride, x, axis, {}) or x) if stride > 1 else x
@@ -21,9 +20,8 @@ def sampled(x: Node, axis: int, size: int) -> Node:
 def _every(stride: int, x: Node, axis: int, known: dict[Node, Node | None]) -> Node | None:
     """The first of each `stride` elements; known: what was looked at already."""
     if x not in known:
-        known[x] = _elementwise(stride, x, axis, known)
-        if _is_there(x):
-            known[x] = _slice(stride, x, axis)
+        found = _slice(stride, x, axis) if _is_there(x) else None
+        known[x] = found or _elementwise(stride, x, axis, known)
     return known[x]
 
 

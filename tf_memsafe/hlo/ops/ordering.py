@@ -8,9 +8,8 @@ import numpy as np
 
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.check import require, require_axis, require_count, require_same_shape
-from tf_memsafe.hlo.node import Attributes, Node
+from tf_memsafe.hlo.node import Attributes, Node, Region
 from tf_memsafe.hlo.op import Contraction, Cut, Instruction, Op, UnsupportedOpError, register
-from tf_memsafe.hlo.ops.gather import IndexNumbers
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
@@ -116,26 +115,25 @@ def _below_all(node: Node) -> tuple[Node, ...]:
 def _merge_top_k(
     _node: Node, accumulated: Sequence[Node], chunk: Sequence[Node], start: Node
 ) -> tuple[Node, ...]:
-    """The top k of both; among equals the accumulated come first, whose positions are lower."""
+    """By position too: what stands for nothing comes after an element that is as low."""
     k, last = accumulated[0].shape[-1], accumulated[0].tensor.rank - 1
-    counted = build.add(chunk[1], build.broadcast(start, chunk[1].shape))
-    pairs = zip(accumulated, (chunk[0], counted), strict=True)
-    values, positions = (build.emit("concatenate", pair, {"dimension": last}) for pair in pairs)
-    largest, found = build.results(build.emit("top_k", (values,), {"k": k}))
-    return largest, _taken(positions, found)
+    positions = build.add(chunk[1], build.broadcast(start, chunk[1].shape))
+    pairs = zip(accumulated, (chunk[0], positions), strict=True)
+    both = [build.emit("concatenate", pair, {"dimension": last}) for pair in pairs]
+    region = _larger_or_earlier(both[0].dtype)
+    attributes = {"dimension": last, "is_stable": True}
+    ordered = build.results(build.emit("sort", both, attributes, regions=(region,)))
+    return tuple(build.prefix(values, k) for values in ordered)
 
 
-def _taken(x: Node, positions: Node) -> Node:
-    """The elements at positions along the last axis."""
-    *leading, last = range(x.tensor.rank)
-    batching = tuple(leading)
-    numbers = IndexNumbers("gather", (), (last,), batching, batching, (last,), last + 1)
-    attributes = {
-        "dimension_numbers": numbers,
-        "slice_sizes": (1,) * x.tensor.rank,
-        "indices_are_sorted": False,
-    }
-    return build.emit("gather", (x, build.reshape(positions, (*positions.shape, 1))), attributes)
+def _larger_or_earlier(dtype: str) -> Region:
+    """Whether an element comes first: the larger value does, and of equals the lower position."""
+    types = [TensorType(dtype)] * 2 + [TensorType("i32")] * 2
+    x, y, x_position, y_position = parameters = build.region_parameters(types)
+    same = build.compare(x, y, "EQ", total=True)
+    earlier = build.emit("and", (same, build.compare(x_position, y_position, "LT")))
+    larger = build.compare(x, y, "GT", total=True)
+    return Region(parameters, (build.emit("or", (larger, earlier)),))
 
 
 register(
