@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tf_memsafe
+from tests.slow import slow_where
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -55,10 +56,7 @@ LONG = {"chains", "knn_variants", "sgpr"}
 """What takes longest to compile; `make test-all` has these as well."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in SCRIPTS],
-)
+@pytest.mark.parametrize("name", slow_where(LONG.__contains__, SCRIPTS))
 def test_contenders_that_are_installed_agree(name: str, tmp_path: Path) -> None:
     script, frame = importlib.import_module(name), importlib.import_module("frame.case")
     for number, case in enumerate(script.cases(frame.Size.TINY)):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_memsafe
 from tests.acceptance.cases import CASES, Case, floats
+from tests.slow import slow_where
 
 FITTING = [case for case in CASES if case.blocked is None]
 BLOCKED = [case for case in CASES if case.blocked is not None]
@@ -43,9 +44,7 @@ LONG = {1}
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[pytest.mark.slow] * (case.number in LONG)) for case in FITTING],
-    ids=identify,
+    "case", slow_where(lambda case: case.number in LONG, FITTING), ids=identify
 )
 def test_the_numbers_are_the_plain_functions(case: Case) -> None:
     given = arguments(case)
@@ -65,12 +64,7 @@ QUICK = {3, 4, 12}
 
 
 @pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=() if case.number in QUICK else pytest.mark.slow)
-        for case in FITTING
-    ],
-    ids=identify,
+    "case", slow_where(lambda case: case.number not in QUICK, FITTING), ids=identify
 )
 def test_the_stated_smallest_limit_is_true(case: Case) -> None:
     smallest = tf_memsafe.explain(case.function, *case.small, memory_limit=1).peak_after

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.processes import ROOT
+from tests.slow import slow_where
 
 COMPILER = 400_000_000
 """Bytes that a small demo may hold above its limit: XLA's compiler and threads, and libraries."""
@@ -112,11 +113,7 @@ def calls(found: Any, limit: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
             yield from calls(each, limit)
 
 
-@pytest.mark.parametrize(
-    "demo",
-    [pytest.param(demo, marks=[pytest.mark.slow] * (demo.name in LONG)) for demo in SMALL],
-    ids=identify,
-)
+@pytest.mark.parametrize("demo", slow_where(lambda demo: demo.name in LONG, SMALL), ids=identify)
 def test_a_small_demo(demo: Demo, tmp_path: Path) -> None:
     made = list(calls(run(demo, tmp_path)))
     assert any(call["peak_before"] > limit for limit, call in made)

@@ -9,7 +9,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.rewrite.chain_links import Link, through_view
-from tf_memsafe.rewrite.maths import VIEWS_OF_ONE_VALUE, repeated_value
+from tf_memsafe.rewrite.maths import VIEWS, repeated_value
 from tf_memsafe.rewrite.rule import Uses
 
 
@@ -45,7 +45,7 @@ def scale_of(node: Node) -> tuple[Scale, Node] | None:
 
 def _scalar(node: Node) -> Node | None:
     """The one value that a node repeats, without axes; None if it may have several."""
-    while node.tensor.size != 1 and node.name in VIEWS_OF_ONE_VALUE:
+    while node.tensor.size != 1 and node.name in VIEWS:
         node = node.operands[0]
     if node.tensor.size == 1:
         return build.reshape(node, ())

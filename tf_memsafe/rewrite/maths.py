@@ -15,8 +15,8 @@ from tf_memsafe.hlo.ops.elementwise import same_axis
 from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.types import TensorType
 
-VIEWS_OF_ONE_VALUE = {"reshape", "broadcast_in_dim", "transpose", "slice"}
-"""Ops whose result repeats one value if their operand does."""
+VIEWS = {"reshape", "broadcast_in_dim", "transpose", "slice"}
+"""Ops whose result has elements of their operand alone: one value repeated, if that is."""
 
 ELEMENTWISE = frozenset(op.name for op in all_ops() if op.slice is same_axis and op.name != "map")
 """Ops that compute each element of the result from the same element of each operand."""
@@ -26,7 +26,7 @@ DEFAULT_PRECISION = (Symbol("precision", "DEFAULT"),) * 2
 
 def repeated_value(node: Node) -> float | int | complex | bool | None:
     """The value that a constant, or a view of one, repeats; None for any other node."""
-    while node.name in VIEWS_OF_ONE_VALUE:
+    while node.name in VIEWS:
         node = node.operands[0]
     if node.name != "constant":
         return None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tf_memsafe.hlo.node import Node
-from tf_memsafe.rewrite.maths import ELEMENTWISE, slice_of, with_shape
-
-VIEWS = {"reshape", "transpose", "broadcast_in_dim", "slice"}
+from tf_memsafe.rewrite.maths import ELEMENTWISE, VIEWS, slice_of, with_shape
 
 
 def sampled(x: Node, axis: int, size: int) -> Node:

@@ -79,10 +79,10 @@ SHORTEST_FUSED_ROW = 50_000
 
 
 LONG_INNER_SIZE = 16
-"""From which it takes longer for a product of any size."""
+"""From which the library is slower, whatever the size of the product."""
 
 FEW_ELEMENTS = 2_000_000
-"""Of a product, up to which it does not for a shorter inner size. These are 8 MB."""
+"""Of a product of a shorter inner size, up to which it is not: 8 MB."""
 
 
 @rule("reduce")

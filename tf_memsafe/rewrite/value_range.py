@@ -10,7 +10,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.structure import literal
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite.maths import VIEWS_OF_ONE_VALUE, integer_range
+from tf_memsafe.rewrite.maths import VIEWS, integer_range
 from tf_memsafe.rewrite.rule import Outcome, rule
 
 Range = tuple[int, int]
@@ -56,7 +56,7 @@ def value_range(node: Node, depth: int = DEEPEST) -> Range | None:
 
 
 def _unlimited_range(node: Node, depth: int) -> Range | None:
-    if node.name in VIEWS_OF_ONE_VALUE:
+    if node.name in VIEWS:
         return value_range(node.operands[0], depth)
     if node.name == "iota":
         return (0, node.shape[node["iota_dimension"]] - 1)

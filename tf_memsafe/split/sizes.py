@@ -20,10 +20,6 @@ UNEVEN = 3 / 4
 """How far below a wanted chunk a divisor of the steps is preferred: what a loop leaves over is a
 second copy of its body, which takes longer to compile and, once a call, to run."""
 
-UNCACHED = 1
-"""Units of time of what a chunk stores, by the byte, if it does not stay in the cache: the kernels
-that write and read it then hardly take longer (benchmarks/knn.py in chunks of 16 to 160 MB)."""
-
 HARDLY = 3
 """How many bytes of a large chunk there are to be for each unit of time that any chunk takes."""
 
@@ -68,7 +64,8 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computed):
         wanted *= 2
     units = read_whole(loop, device) + merging(loop)
-    if units * largest > UNCACHED * device.chunk_bytes * total:
+    # What is too large for the cache moves through main memory, at about a unit of time a byte.
+    if units * largest > device.chunk_bytes * total:
         wanted = HARDLY * units
     return max(1, min(_longest_segment(loop), wanted * loop.steps // max(1, largest)))
 
