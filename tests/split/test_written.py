@@ -12,6 +12,7 @@ from tests.split.functions import gradient_of, kernel_times_vector
 from tests.split.planning import floats, graph_for
 from tests.split.test_stored import SMALL_CACHE
 from tf_memsafe.hlo.node import Graph
+from tf_memsafe.hlo.ops.ordering import COMPARISON_FLOPS
 from tf_memsafe.rewrite.options import get_optimizer_options
 from tf_memsafe.rewrite.pipeline import rewrite
 from tf_memsafe.split.cheapest import best_cut
@@ -62,6 +63,12 @@ def test_of_what_a_step_takes_slices_of_only_those_are_read() -> None:
     work_and_reads = found - kernels * 1000 * CPU.launch
     assert kernels <= 4
     assert work_and_reads < 6 * 10_000 * 1000 * 4
+
+
+def test_what_a_sort_compares_counts() -> None:
+    """It has a region, like a loop, and says itself what its comparisons take."""
+    graph = graph_for(tf.sort, floats(300, 300))
+    assert written_cost(graph, CPU) >= cost(graph) > 300 * 300 * COMPARISON_FLOPS
 
 
 def test_a_conditional_costs_what_its_longest_branch_does() -> None:

@@ -98,7 +98,8 @@ class Step:
             whole = self._captured(node)
             sizes = whole.tensor.with_axis(cut.axis, self._chunk.size * cut.unit).shape
             starts = self._starts(len(axis_sizes(node)), cut)
-            self._values[node, cut] = build.dynamic_slice(whole, starts, sizes)
+            is_all = sizes == whole.shape
+            self._values[node, cut] = whole if is_all else build.dynamic_slice(whole, starts, sizes)
         return self._values[node, cut]
 
     def _starts(self, rank: int, cut: Cut) -> list[Node]:

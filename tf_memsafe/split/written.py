@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tf_memsafe.hlo.node import Graph, Node
-from tf_memsafe.hlo.op import Fusion
 from tf_memsafe.hlo.order import topological, users
 from tf_memsafe.split.cost import traffic, work
 from tf_memsafe.split.counted import CountedLoop, counted_loops
 from tf_memsafe.split.liveness import is_stored
+from tf_memsafe.split.stacks import is_loop_or_branch
 from tf_memsafe.split.target import Device
 
 NOT_READ = {
@@ -37,7 +37,7 @@ def _cost(results: Sequence[Node], given: Collection[Node], device: Device) -> i
     used_by, loops = users(nodes), counted_loops(nodes)
     total = sum(_read(node, used_by.get(node, ()), device) for node in given)
     for node in nodes:
-        if node.regions and node.op.fusion is Fusion.CALL:
+        if is_loop_or_branch(node):
             total += _inside(node, loops.get(node), device)
             continue
         total += work(node, device)

@@ -9,7 +9,15 @@ import numpy as np
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.check import require, require_axis, require_count, require_same_shape
 from tf_memsafe.hlo.node import Attributes, Node, Region
-from tf_memsafe.hlo.op import Contraction, Cut, Instruction, Op, UnsupportedOpError, register
+from tf_memsafe.hlo.op import (
+    Contraction,
+    Cut,
+    Fusion,
+    Instruction,
+    Op,
+    UnsupportedOpError,
+    register,
+)
 from tf_memsafe.hlo.types import TensorType, TupleType, Type
 
 
@@ -62,12 +70,18 @@ def _infer_top_k(
     return TupleType((values, TensorType("i32", values.shape)))
 
 
+FINDING_FLOPS = 3000
+"""For each of the k of a row, however short the row is: XLA looks through rows on one thread. This
+is roughly how much that is; benchmarks/knn.py prints what comes of it."""
+
+
 def _flops_top_k(node: Node) -> int:
     """XLA's CPU back end has a call of its own for f32 alone; all else it sorts."""
     array = node.operands[0].tensor
     if array.dtype != "f32":
         return _sorting(array, array.rank - 1)
-    return 2 * array.size * max(1, node["k"].bit_length())
+    finding = FINDING_FLOPS * node.results[0].size
+    return 2 * array.size * max(1, node["k"].bit_length()) + finding
 
 
 def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
@@ -76,11 +90,8 @@ def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
 
 # --- the top k of several chunks are the top k of each chunk's ------------------------------------
 
-MERGING_FLOPS = 3000
-"""For each of the k and of the two results: to find a chunk's top k by groups, however large the
-chunk is, and to merge them. XLA looks through short rows slowly, on one thread. This is roughly how
-much that is; benchmarks/knn.py prints what comes of it.
-"""
+MERGING_FLOPS = FINDING_FLOPS
+"""For each of the k and of the two results: half of it is to find a chunk's, half to merge them."""
 
 
 def _contract_top_k(node: Node) -> list[Contraction]:
@@ -147,6 +158,7 @@ register(
     ),
     Op(
         name="top_k",
+        fusion=Fusion.REDUCE,  # by groups, whose maxima are a reduction
         opcodes=("topk",),
         construct=_construct_top_k,
         infer=_infer_top_k,
