@@ -202,7 +202,7 @@ def test_finishing_goes_into_the_loops_of_a_plan() -> None:
     generator = np.random.default_rng(0)
     given = [generator.normal(size=(count, 5)).astype(np.float32) for count in (64, 3000)]
     graph = rewrite(graph_of(nearest, *given), ALL).graph
-    cut = write_plan(make_plan(graph, 100_000), Target(250_000)).graph
+    cut = write_plan(make_plan(graph, 100_000), Target(150_000)).graph
     assert "top_k" not in {node.name for node in topological(cut.outputs)}
     result = finish(cut, ALL)
     assert "top_k_by_groups" in {each.rule for each in result.rewrites}

@@ -182,6 +182,10 @@ def no_flops(_: Node) -> int:
     return 0
 
 
+def no_workspace(_: Node) -> int:
+    return 0
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
     """One row: everything the program knows of an op.
@@ -193,6 +197,7 @@ class Op:
         (None when a builder leaves it open). TypeError if the operands do not fit.
     flops: of the whole result.
     fusion: what XLA makes of it when it lays out buffers.
+    workspace: bytes that it needs while it runs, beside its operands and its result.
     slice: for a cut of the result, the cut of each operand that is enough to compute it, None for
         an operand that is needed whole; or None if no chunk can be computed alone.
     contract: the reduced axes, along which chunks are combined.
@@ -212,6 +217,7 @@ class Op:
     infer: Infer = declared_type
     flops: Callable[[Node], int] = one_flop_per_element
     fusion: Fusion = Fusion.CALL
+    workspace: Callable[[Node], int] = no_workspace
     slice: Slice = not_sliced
     contract: Contract = not_contracted
     chunk: MakeChunk | None = None

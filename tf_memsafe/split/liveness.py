@@ -68,7 +68,7 @@ def _live(
     live = 0
     for node in nodes:
         live += held.get(node, 0)
-        yield node, live
+        yield node, live + node.op.workspace(node)
         live -= sum(held[dead] for dead in freed.get(node, ()))
 
 

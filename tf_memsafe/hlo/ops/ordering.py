@@ -84,6 +84,15 @@ def _flops_top_k(node: Node) -> int:
     return 2 * array.size * max(1, node["k"].bit_length()) + finding
 
 
+GROUPS_SHARE = 7
+"""What part of the operand are the maxima of groups of eight, of groups of those, and so on."""
+
+
+def _workspace_top_k(node: Node) -> int:
+    """Of finding the largest by groups, which leaves the operand to XLA to fuse (rewrite/top_k)."""
+    return node.operands[0].type.bytes // GROUPS_SHARE
+
+
 def _slice_top_k(node: Node, cut: Cut) -> tuple[Cut | None, ...] | None:
     return None if cut.axis == node.results[0].rank - 1 else (cut,)
 
@@ -158,7 +167,8 @@ register(
     ),
     Op(
         name="top_k",
-        fusion=Fusion.REDUCE,  # by groups, whose maxima are a reduction
+        fusion=Fusion.REDUCE,
+        workspace=_workspace_top_k,
         opcodes=("topk",),
         construct=_construct_top_k,
         infer=_infer_top_k,
