@@ -15,7 +15,7 @@ from tf_memsafe.rewrite.options import get_optimizer_options
 from tf_memsafe.rewrite.pipeline import finish, rewrite
 from tf_memsafe.split.cheapest import best_cut
 from tf_memsafe.split.plan import SplitGraph, make_plan, with_chunks
-from tf_memsafe.split.target import Device, Target
+from tf_memsafe.split.target import CPU, Device, Target
 from tf_memsafe.split.written import written_cost
 
 MB = 10**6
@@ -47,9 +47,7 @@ def test_it_takes_less_time_than_smaller_chunks() -> None:
     split = best(graph, 500 * MB)
     smaller = (with_chunks(split.plan, [chunk]) for chunk in (20_000, 12_500, 8000, 5000))
     fitting = next(each for each in smaller if each.estimate <= 500 * MB)
-    assert written_cost(split.graph, Target(0).device) < written_cost(
-        fitting.graph, Target(0).device
-    )
+    assert written_cost(split.graph, CPU) < written_cost(fitting.graph, CPU)
 
 
 @pytest.mark.parametrize("width", [100, 784])

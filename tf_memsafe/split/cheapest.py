@@ -57,7 +57,7 @@ def _cut(graph: Graph, target: Target, depth: int) -> SplitGraph | None:
     most = plan_cost(inside.graph, (), target.device).of(()) if fits else inf
     cheapest, others = _cheapest(kept.graph, target, most)
     if cheapest is not None:
-        return replace(_in_larger_chunks(cheapest, target, depth), checkpoints=kept.checkpoints)
+        return _in_larger_chunks(cheapest, kept.checkpoints, target, depth)
     if fits:
         return inside
     # No cut along one axis a loop is enough: the loops are cut again.
@@ -68,30 +68,29 @@ def _cut(graph: Graph, target: Target, depth: int) -> SplitGraph | None:
     return min(nested, key=lambda split: split.estimate, default=None)
 
 
-def _in_larger_chunks(split: SplitGraph, target: Target, depth: int) -> SplitGraph:
+def _in_larger_chunks(
+    cheapest: _Fitting, checkpoints: tuple[Checkpoint, ...], target: Target, depth: int
+) -> SplitGraph:
     """The plan in larger chunks that are cut again inside, where it takes less time so.
 
     To merge what was found takes as long for a chunk of any size: the nearest of 1,000,000 points
-    to 2,000 queries are found sooner in 25 chunks of eight parts each than in 125 chunks.
+    to 2,000 queries are looked for in 25 chunks of eight parts each, and not in 125 chunks.
     """
-    plan, device = split.plan, target.device
+    choice, number = cheapest.choice, cheapest.number
+    split = replace(cheapest.split, checkpoints=checkpoints)
     merged = sum(loop.trips(chunk) * merging(loop) for loop, chunk in split.loops)
-    if merged < MUCH * plan_cost(plan.graph, plan.loops, device).of(split.chunks):
+    if number == 0 or merged < MUCH * choice.costs[number]:
         return split
-    sizes = chunk_sizes(plan.loops, users(topological(plan.graph.outputs)), device)
-    larger = sizes[: sizes.index(split.chunks)]
-    if not larger:
+    larger = _nested(choice._replace(sizes=choice.sizes[:number]), checkpoints, target, depth)
+    if larger.estimate > target.limit:
         return split
-    inside = write_first(plan, larger, target, lambda each: cut_inside(each, target, depth))
-    if inside.estimate > target.limit:
-        return split
-    return min(inside, split, key=lambda each: written_cost(each.graph, device))
+    return min(larger, split, key=lambda each: written_cost(each.graph, target.device))
 
 
 def _nested(
     choice: _Choice, checkpoints: tuple[Checkpoint, ...], target: Target, depth: int
 ) -> SplitGraph:
-    """A plan that does not fit in its smallest chunks, cut again inside in chunks that fit."""
+    """A plan that fits in none of its chunk sizes, cut again inside in the fastest that then do."""
 
     def finish(split: SplitGraph) -> SplitGraph:
         return cut_inside(replace(split, checkpoints=checkpoints), target, depth)
@@ -140,9 +139,17 @@ class _Choice(NamedTuple):
     costs: Sequence[int]
 
 
+class _Fitting(NamedTuple):
+    """A choice in the chunk size of this number, which fits."""
+
+    split: SplitGraph
+    choice: _Choice
+    number: int
+
+
 def _cheapest(
     graph: Graph, target: Target, price: float = inf
-) -> tuple[SplitGraph | None, list[_Choice]]:
+) -> tuple[_Fitting | None, list[_Choice]]:
     """The cheapest plan whose estimate is within the limit, and plans that do not fit.
 
     price: what it has to cost less than.
@@ -150,14 +157,15 @@ def _cheapest(
     A larger limit never gives a slower plan: what is compared does not depend on the limit, what
     fits one limit fits a larger one, and then in chunks that are no smaller.
     """
-    best: SplitGraph | None = None
+    best: _Fitting | None = None
     others: list[_Choice] = []
     for choices in _by_cost(graph, target.device):
         for choice in choices:
             number = bisect_left(choice.costs, price)
             split = _first_of(choice, number, target)
             if split is not None and split.estimate <= target.limit:
-                best, price = split, choice.costs[choice.sizes.index(split.chunks)]
+                best = _Fitting(split, choice, choice.sizes.index(split.chunks))
+                price = choice.costs[best.number]
             elif number == len(choice.sizes):
                 others.append(choice)
                 break  # what keeps more needs more
