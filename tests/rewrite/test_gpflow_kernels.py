@@ -88,7 +88,7 @@ def test_batches_of_points(name: str) -> None:
 def test_in_few_dimensions_the_differences_stay_or_come_back(name: str) -> None:
     makers = {
         "SquaredExponential": (kernels.SquaredExponential, "product_form", 3),
-        "Periodic": (lambda: kernels.Periodic(isotropic()), "", 3),
+        "Periodic": (lambda: kernels.Periodic(isotropic()), "sum_of_differences", 3),  # gradients
         "Cosine": (kernels.Cosine, "sum_of_differences", 1),  # without a matrix product
     }
     make, fires, width = makers[name]

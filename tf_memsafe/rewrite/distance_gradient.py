@@ -10,7 +10,7 @@ from math import prod
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.rewrite.distance_pattern import Pattern, in_pairs, read_pattern, times_others
-from tf_memsafe.rewrite.distance_size import product_refusal
+from tf_memsafe.rewrite.distance_size import dtype_refusal, product_refusal
 from tf_memsafe.rewrite.maths import filled
 from tf_memsafe.rewrite.product import Factor, sum_of, write_sum
 from tf_memsafe.rewrite.rule import Outcome, Skip, rule
@@ -67,7 +67,9 @@ def _refusal(node: Node, pattern: Pattern) -> Skip | None:
         return Skip(f"a product of more than {MOST_DIFFERENCES} differences")
     if counts.total() > MOST_FACTORS:
         return Skip(f"a product of more than {MOST_FACTORS} differences, sines and cosines")
-    alone = pattern.is_over_coordinates and counts.total() == counts["subtract"] == 1
+    if not pattern.is_over_coordinates:
+        return dtype_refusal(node.dtype)
+    alone = counts.total() == counts["subtract"] == 1
     dimension = prod(pattern.shape[axis] for axis in pattern.shared - weighed)
     return None if alone else product_refusal(node.dtype, dimension)
 

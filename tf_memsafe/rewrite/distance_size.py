@@ -19,15 +19,15 @@ def product_refusal(dtype: str, dimension: int) -> Skip | None:
     """Why sums of differences of points of so many coordinates are not made matrix products."""
     if dimension < SMALLEST_DIMENSION:
         return Skip(f"in {dimension} dimensions the differences are faster")
-    return _dtype_refusal(dtype)
+    return dtype_refusal(dtype)
 
 
 def difference_refusal(dtype: str, dimension: int) -> Skip | None:
     """Why matrix products of points of so many coordinates are not made sums of differences."""
     if dimension > LARGEST_DIFFERENCE or dimension >= SMALLEST_DIMENSION:
         return Skip(f"in {dimension} dimensions the product is not slower")
-    return _dtype_refusal(dtype)
+    return dtype_refusal(dtype)
 
 
-def _dtype_refusal(dtype: str) -> Skip | None:
+def dtype_refusal(dtype: str) -> Skip | None:
     return None if dtype in ("f32", "f64") else Skip(f"{dtype} has too few digits for it")
