@@ -133,6 +133,15 @@ def targets() -> Iterator[Case]:
             types = (floats(size, size, dtype=dtype),)
             yield Case("target", f"cholesky, {dtype.name}, n={size}", factorised, types)
 
+    for dtype in (tf.float32, tf.float64):
+        for dimension in (3, 10, 30, 100):
+            types = tuple(floats(rows, dimension, dtype=dtype) for rows in (1000, 4000))
+            yield Case("target", f"L1, {dtype.name}, D={dimension}", nearest_in_l1, types)
+
+
+def nearest_in_l1(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_min(tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1), -1)
+
 
 def factorised(x: tf.Tensor) -> tf.Tensor:
     size = tf.cast(x.shape[0], x.dtype)

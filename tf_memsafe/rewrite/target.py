@@ -14,8 +14,10 @@ from tf_memsafe.hlo.node import Node, Region
 from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.rewrite.cholesky import cholesky_by_blocks
+from tf_memsafe.rewrite.columns_once import columns_once
 from tf_memsafe.rewrite.maths import slice_axis
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
+from tf_memsafe.rewrite.written_sum import written_sum
 
 TINY_INNER_SIZES = {2, 3}
 """Of a matrix product that the back end runs on one thread and does not fuse with its users. A
@@ -138,4 +140,6 @@ def _disguised(name: str, dtype: str) -> Region:
     return Region(parameters, (DISGUISED[name](x, y),))
 
 
-TARGET = Optimizer("target", (tiny_inner_size, long_rows_of_product, cholesky_by_blocks))
+TARGET = Optimizer(
+    "target", (tiny_inner_size, long_rows_of_product, written_sum, columns_once, cholesky_by_blocks)
+)
