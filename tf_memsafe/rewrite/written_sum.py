@@ -94,8 +94,10 @@ def _readers(node: Node, uses: Uses) -> set[Node]:
             if user in seen or user.name in PARTIAL:
                 continue
             seen.add(user)
-            passes_on = _is_computed(user) or user.name in VIEWS
-            (pending.append if passes_on else found.add)(user)
+            if _is_computed(user) or user.name in VIEWS:
+                pending.append(user)
+            else:
+                found.add(user)
     return found
 
 
