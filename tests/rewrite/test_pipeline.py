@@ -194,6 +194,20 @@ def test_where_there_is_nothing_to_finish_the_graph_stays_the_same() -> None:
     assert finish(graph, ALL).graph is graph
 
 
+def test_how_the_loops_of_a_plan_are_finished_is_not_reported() -> None:
+    """No line of the user's belongs to them."""
+
+    def laplace(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+        return tf.exp(-tf.reduce_sum(tf.abs(x[:, None] - x[None]), -1)) @ v
+
+    graph = rewrite(graph_for(laplace, floats(2000, 3), floats(2000, 1)), ALL).graph
+    cut = write_plan(make_plan(graph, 1_000_000), Target(2_000_000)).graph
+    result = finish(cut, ALL)
+    assert [each.rule for each in result.rewrites] == ["written_sum"]
+    (loop,) = (node for node in topological(result.graph.outputs) if node.name == "while")
+    assert [each.name for each in loop.regions[1].captures].count("slice") == 3
+
+
 def test_finishing_goes_into_the_loops_of_a_plan() -> None:
     def nearest(queries: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
         distances = tf.reduce_sum((queries[:, None] - points[None]) ** 2, -1)

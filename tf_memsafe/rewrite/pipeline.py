@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tf_memsafe.hlo.node import Graph
+from tf_memsafe.hlo.node import Graph, Node
 from tf_memsafe.hlo.verify import verify
 from tf_memsafe.rewrite.canonical import CANONICAL
 from tf_memsafe.rewrite.chain import CHAIN
@@ -65,7 +65,13 @@ def finish(graph: Graph, enabled: Mapping[str, bool], device: str = "CPU") -> Re
             result = apply_everywhere(optimizer, result.graph).after(result)
     if result.rewrites:
         verify(result.graph)
+    # Of the loops that a plan made, no line of the user's is to be named.
+    rewrites = tuple(each for each in result.rewrites if not _is_of_a_plan(each.node))
     # What a rule made of a node has its source: that it is left alone in the end is not news.
-    fired = {(each.optimizer, each.node.source) for each in result.rewrites}
+    fired = {(each.optimizer, each.node.source) for each in rewrites}
     refusals = (each for each in result.refusals if (each.optimizer, each.node.source) not in fired)
-    return Rewritten(result.graph, result.rewrites, tuple(refusals))
+    return Rewritten(result.graph, rewrites, tuple(refusals))
+
+
+def _is_of_a_plan(node: Node) -> bool:
+    return node.name == "while" and node.source is None
