@@ -99,6 +99,7 @@ def test_many_terms_are_left() -> None:
         (lambda x: tf.reduce_sum(x, -1), [floats(50, 3)]),
         (lambda x, y: tf.reduce_max(tf.abs(x[:, None] - y), -1), [floats(50, 3), floats(40, 3)]),
         (lambda x, y: tf.reduce_sum(tf.abs(x[:, None] - y)), [floats(50, 3), floats(40, 3)]),
+        (lambda x, y: tf.argmin(tf.abs(x[:, None] - y), -1), [floats(50, 3), floats(40, 3)]),
         (manhattan, [tf.TensorSpec((n, 3), tf.int32) for n in (50, 40)]),
         (manhattan, [floats(50, 1), floats(40, 1)]),
         (manhattan, [floats(0, 3), floats(40, 3)]),

@@ -30,7 +30,7 @@ def _columns(body: Region) -> list[Node]:
         for node in topological(body.results, {*body.parameters, *captures})
         if node.name == "slice"
         and node.operands[0] in captures
-        and node.shape[-1] < node.operands[0].shape[-1]
+        and node.shape[-1:] < node.operands[0].shape[-1:]
     ]
 
 

@@ -42,8 +42,10 @@ def written_sum(node: Node, uses: Uses) -> Outcome:
     Not where XLA would compute it again for each of several users. Exact but for rounding, which is
     that of adding one after the other, and for the sign of 0.
     """
+    if not is_sum(node) or node.dtype not in DTYPES:
+        return None
     summed = node.operands[0]
-    if summed.tensor.size < FEWEST_ELEMENTS or node.dtype not in DTYPES or not is_sum(node):
+    if summed.tensor.size < FEWEST_ELEMENTS:
         return None
     axis, *more = node["dimensions"]
     if more or not _is_computed(summed) or summed.shape[axis] < 2:
