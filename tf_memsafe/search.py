@@ -37,6 +37,11 @@ FAR = 4
 No program of tests/acceptance was seen to need as much.
 """
 
+SMALL = 1_000_000
+"""Bytes that XLA may add for many small buffers: where these are few beside arguments and results,
+of which estimates are exact, it is enough that there is room for FAR times the temporaries.
+"""
+
 MARGIN = 0.97
 """How much of the room that is left a program is planned for after its estimate was too low."""
 
@@ -108,9 +113,9 @@ class Search:
 
     def _is_near(self, limit: int, cheapest: SplitGraph | None) -> bool:
         """Whether the floor may need more than the limit, for all that is known."""
-        if cheapest is not None and FAR * estimate_peak(cheapest.graph, fusing=False) <= limit:
-            return False  # so is FAR times the floor's estimate, which takes longer to find
-        return self.floor is not None and FAR * self.floor.estimate > limit
+        if cheapest is not None and _most(cheapest.graph) <= limit:
+            return False  # so is what the floor needs at most, which takes longer to find
+        return self.floor is not None and _most(self.floor.graph) > limit
 
     def _cheapest(self, goal: int) -> SplitGraph | None:
         """The plan that computes least of those whose estimate is within `goal` bytes."""
@@ -157,11 +162,21 @@ class Search:
             return None
 
 
+def _most(graph: Graph) -> int:
+    """What a program needs at most, for all that is known: an estimate may be too low."""
+    estimate, given = estimate_peak(graph, fusing=False), _given(graph)
+    return min(FAR * estimate, given + FAR * max(0, estimate - given) + SMALL)
+
+
+def _given(graph: Graph) -> int:
+    """Bytes of arguments and results, of which estimates are exact."""
+    types = [*graph.types, *(output.tensor for output in graph.outputs)]
+    return sum(type_.bytes for type_ in types)
+
+
 def _lowered(goal: int, trial: Trial) -> int:
     """What to plan for next: less by as much as the estimate of the temporaries was too low."""
-    graph, estimate = trial.split.graph, trial.split.estimate
-    types = [*graph.types, *(output.tensor for output in graph.outputs)]
-    given = sum(type_.bytes for type_ in types)
+    given, estimate = _given(trial.split.graph), trial.split.estimate
     wanted = min(goal, trial.peak - 1)
     share = MARGIN * max(0, wanted - given) / max(1, trial.peak - given)
     return min(wanted, given + int(max(0, estimate - given) * share))
