@@ -70,7 +70,13 @@ def test_sums_are_left_alone() -> None:
 
 def test_numbers_do_not_change() -> None:
     """Whole numbers: distances are exact, and many are equal."""
-    device = Device(chunk_bytes=100_000, cache_bytes=20_000, product_speedup=8, launch=100)
+    device = Device(
+        chunk_bytes=100_000,
+        least_chunk_bytes=100_000,
+        cache_bytes=20_000,
+        product_speedup=8,
+        launch=100,
+    )
     graph = nearest_of(210, 3000, 20)
     split = best_cut(graph, Target(700_000, device=device))
     assert split is not None

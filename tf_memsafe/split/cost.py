@@ -71,6 +71,12 @@ def traffic(node: Node, times: int, device: Device) -> int:
 
 def read_whole(loop: LoopPlan, device: Device) -> int:
     """Units of time of reading the values that each chunk needs whole."""
+    total = whole_bytes(loop)
+    return total if total > device.cache_bytes else 0
+
+
+def whole_bytes(loop: LoopPlan) -> int:
+    """Bytes of the values that each chunk needs whole."""
     ways = [*loop.sinks.items(), *((node, way_along(node, cut)) for node, cut in loop.members)]
     whole = {
         operand
@@ -78,8 +84,7 @@ def read_whole(loop: LoopPlan, device: Device) -> int:
         for operand, cut, _ in requests(node, way.cut, way.operands, way.span)
         if cut is None
     }
-    total = sum(operand.type.bytes for operand in whole)
-    return total if total > device.cache_bytes else 0
+    return sum(operand.type.bytes for operand in whole)
 
 
 def combining(loop: LoopPlan) -> int:

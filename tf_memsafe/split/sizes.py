@@ -9,7 +9,7 @@ from math import ceil, isqrt
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.cost import combining, merging, read_whole, work
+from tf_memsafe.split.cost import combining, merging, read_whole, whole_bytes, work
 from tf_memsafe.split.liveness import is_stored
 from tf_memsafe.split.target import Device
 
@@ -22,6 +22,10 @@ second copy of its body, which takes longer to compile and, once a call, to run.
 
 HARDLY = 3
 """How many bytes of a large chunk there are to be for each unit of time that any chunk takes."""
+
+PER_WHOLE = 4
+"""How many bytes of a chunk there are to be for each byte that every chunk reads: a library packs
+the matrix that it multiplies a chunk with anew each time."""
 
 LIGHT = 8
 """How many times what it takes to add a chunk's sums the rest of the chunk is to take: where it is
@@ -51,7 +55,8 @@ def chunk_sizes(
 def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     """Steps whose largest stored tensor takes about the device's `chunk_bytes`.
 
-    Twice that where adding to what the loop sums takes long beside the rest.
+    Less, down to `least_chunk_bytes`, where matrix products read it, and little beside it. Twice as
+    much where adding to what the loop sums takes long beside the rest.
 
     Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
     the ten nearest of 200,000 points to 2,000 queries, chunks of 16 MB would read all points, or
@@ -61,6 +66,8 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     sizes = [node.type.bytes for node in stored or loop.streamed]
     largest, total = max(sizes, default=0), sum(sizes)
     wanted = device.chunk_bytes
+    if any(user.name == "dot_general" for node in stored for user in used_by[node]):
+        wanted = min(wanted, max(device.least_chunk_bytes, PER_WHOLE * whole_bytes(loop)))
     if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computed):
         wanted *= 2
     units = read_whole(loop, device) + merging(loop)
