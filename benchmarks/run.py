@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def write_page(folder: Path, page: Path, command: str) -> None:
-    """The page of all the JSON in `folder`, and the figures in pictures/ beside it."""
+def write_page(folder: Path, page: Path, command: str, scripts: Sequence[str]) -> None:
+    """The page of all the JSON in `folder`, and the figures in pictures/ beside it.
+
+    It says which of the scripts are not in it.
+    """
     results: dict[str, dict[str, Any]] = {}
     for name in SCRIPTS:
         if (folder / f"{name}.json").exists():
@@ -89,7 +93,8 @@ def write_page(folder: Path, page: Path, command: str) -> None:
     pictures = [draw(name, result, page.parent / "pictures") for name, result in results.items()]
     machine = describe(versions_in(results.values()))
     names = [picture.name for picture in pictures if picture]
-    page.write_text(document(results, machine, command, names))
+    missing = [name for name in scripts if name not in results]
+    page.write_text(document(results, machine, command, names, missing))
     print(f"written: {page}")
 
 
@@ -99,9 +104,10 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     full = options.size == "full"
     page = (HERE if full else folder) / "RESULTS.md"
-    names = options.only or [name for name in SCRIPTS if full or name not in TEXTS]
+    scripts = [name for name in SCRIPTS if full or name not in TEXTS]
+    names = options.only or scripts
     failed = [] if options.page else [name for name in names if not run(name, options, folder)]
-    write_page(folder, page, COMMANDS[options.size])
+    write_page(folder, page, COMMANDS[options.size], scripts)
     if failed:
         print(f"results differ or contenders failed in: {', '.join(failed)}")
     return 1 if failed else 0

@@ -234,8 +234,14 @@ At all sizes.
 def test_the_page_has_medians_ratios_peaks_and_what_is_not_met() -> None:
     document = importlib.import_module("frame.results").document
     page = document(results(), {"Cores": "2"}, "make bench", ["knn.png"])
-    assert "`make bench`" in page
+    assert "Made by `make bench`.\n" in page
     assert page[page.index("## Machine") :] == PAGE
+
+
+def test_the_page_says_what_is_not_in_it() -> None:
+    document = importlib.import_module("frame.results").document
+    page = document(results(), {"Cores": "2"}, "make bench", [], ["fits", "scaling"])
+    assert "Made by `make bench`. Not run: fits, scaling.\n" in page
 
 
 def test_results_that_differ_are_problems() -> None:

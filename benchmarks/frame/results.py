@@ -13,7 +13,7 @@ Results = dict[str, dict[str, Any]]
 
 HEAD = """# Benchmarks
 
-Made by {command}.
+Made by {command}.{missing}
 
 Each contender runs in a process of its own, on the same data, with all cores; they take turns.
 Seconds are medians over the turns, after a first call that is not counted; ± is from the fastest to
@@ -30,10 +30,22 @@ MARGIN = 0.03
 """By which a time may miss its target: less is noise."""
 
 
-def document(results: Results, machine: dict[str, str], command: str, pictures: list[str]) -> str:
-    """The page. results: `numbers` of roofline, if it is there, are what bounds are held to."""
+def document(
+    results: Results,
+    machine: dict[str, str],
+    command: str,
+    pictures: list[str],
+    missing: Sequence[str] = (),
+) -> str:
+    """The page.
+
+    results: `numbers` of roofline, if it is there, are what bounds are held to. missing: the
+    scripts that have no results yet.
+    """
     numbers = results.get("roofline", {}).get("numbers", {})
-    parts = [HEAD.format(command=f"`{command}`", margin=MARGIN), *_machine(machine)]
+    without = f" Not run: {', '.join(missing)}." if missing else ""
+    head = HEAD.format(command=f"`{command}`", missing=without, margin=MARGIN)
+    parts = [head, *_machine(machine)]
     for name, result in results.items():
         parts += _section(name, result, numbers, pictures)
     return "\n".join(parts).rstrip() + "\n"
