@@ -113,9 +113,11 @@ class Search:
 
     def _is_near(self, limit: int, cheapest: SplitGraph | None) -> bool:
         """Whether the floor may need more than the limit, for all that is known."""
-        if cheapest is not None and _most(cheapest.graph) <= limit:
-            return False  # so is what the floor needs at most, which takes longer to find
-        return self.floor is not None and _most(self.floor.graph) > limit
+        if cheapest is not None:
+            estimate = estimate_peak(cheapest.graph, fusing=False)
+            if _most(cheapest.graph, estimate) <= limit:
+                return False  # so is what the floor needs at most, which takes longer to find
+        return self.floor is not None and _most(self.floor.graph, self.floor.estimate) > limit
 
     def _cheapest(self, goal: int) -> SplitGraph | None:
         """The plan that computes least of those whose estimate is within `goal` bytes."""
@@ -162,9 +164,9 @@ class Search:
             return None
 
 
-def _most(graph: Graph) -> int:
+def _most(graph: Graph, estimate: int) -> int:
     """What a program needs at most, for all that is known: an estimate may be too low."""
-    estimate, given = estimate_peak(graph, fusing=False), _given(graph)
+    given = _given(graph)
     return min(FAR * estimate, given + FAR * max(0, estimate - given) + SMALL)
 
 

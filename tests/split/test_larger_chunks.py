@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +17,7 @@ from tf_memsafe.rewrite.options import get_optimizer_options
 from tf_memsafe.rewrite.pipeline import finish, rewrite
 from tf_memsafe.split.cheapest import best_cut
 from tf_memsafe.split.plan import SplitGraph, make_plan, with_chunks
-from tf_memsafe.split.target import CPU, Device, Target
+from tf_memsafe.split.target import CPU, Target
 from tf_memsafe.split.written import written_cost
 
 MB = 10**6
@@ -70,13 +72,8 @@ def test_sums_are_left_alone() -> None:
 
 def test_numbers_do_not_change() -> None:
     """Whole numbers: distances are exact, and many are equal."""
-    device = Device(
-        chunk_bytes=100_000,
-        least_chunk_bytes=100_000,
-        cache_bytes=20_000,
-        product_speedup=8,
-        launch=100,
-    )
+    small = {"chunk_bytes": 100_000, "least_chunk_bytes": 100_000, "cache_bytes": 20_000}
+    device = replace(CPU, **small, launch=100)
     graph = nearest_of(210, 3000, 20)
     split = best_cut(graph, Target(700_000, device=device))
     assert split is not None

@@ -34,13 +34,7 @@ from tf_memsafe.split.liveness import estimate_peak
 from tf_memsafe.split.plan import MOST_KEPT, Plan, SplitGraph, make_plan, make_plans, with_chunks
 from tf_memsafe.split.target import CPU, Device, Target
 
-SMALL_CACHE = Device(
-    chunk_bytes=100_000,
-    least_chunk_bytes=100_000,
-    cache_bytes=100_000,
-    product_speedup=8,
-    launch=CPU.launch,
-)
+SMALL_CACHE = replace(CPU, chunk_bytes=100_000, least_chunk_bytes=100_000, cache_bytes=100_000)
 """A device for which the small programs of these tests are large."""
 
 SOLVED = ((500, 100_000), 1)
