@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from tests.split.functions import attention, gradient_of, kernel_times_vector
 from tests.split.planning import floats, graph_for, plan_for
+from tf_memsafe.split.arrange import LoopPlan
 from tf_memsafe.split.cost import combining, cost, merging, plan_cost, work
+from tf_memsafe.split.plan import make_plan
 from tf_memsafe.split.target import CPU
 
 KERNEL = floats(2000, 3), floats(3), floats(2000, 1)
@@ -55,3 +59,23 @@ def test_adding_to_a_sum_moves_it_in_each_chunk() -> None:
 def test_a_loop_that_concatenates_combines_nothing() -> None:
     (loop,) = plan_for(kernel_times_vector, *KERNEL).loops
     assert combining(loop) == merging(loop) == 0
+
+
+def test_a_matrix_of_which_rows_and_columns_are_needed_is_computed_twice() -> None:
+    """Where the sums over its columns may exist whole they are added up instead."""
+    graph = graph_for(rows_and_columns, floats(2000, 50))
+    twice, once = (make_plan(graph, threshold).loops for threshold in (1000, 2_000_000))
+    assert [exponentials(loops) for loops in (twice, once)] == [2, 1]
+    costs = [plan_cost(graph, loops).fixed for loops in (twice, once)]
+    (kernel,) = {node for loop in once for node in loop.streamed if node.name == "exponential"}
+    assert costs[0] - costs[1] > work(kernel, CPU)
+
+
+def rows_and_columns(x: tf.Tensor) -> tf.Tensor:
+    kernel = tf.exp(tf.matmul(x, x, transpose_b=True))
+    return tf.matmul(kernel, x) + tf.matmul(kernel, x + 1, transpose_a=True)
+
+
+def exponentials(loops: Sequence[LoopPlan]) -> int:
+    """How often the loops compute one."""
+    return sum(node.name == "exponential" for loop in loops for node in loop.computations)

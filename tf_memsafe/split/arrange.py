@@ -54,6 +54,15 @@ class LoopPlan:
         """All that a chunk computes: the members and the sinks, each once."""
         return list(dict.fromkeys((*self.streamed, *self.sinks)))
 
+    @property
+    def computations(self) -> list[Node]:
+        """The same, each as often as a chunk computes it: once for each axis that it is cut along.
+
+        A matrix of which a chunk needs rows and columns is computed twice.
+        """
+        wanted = [*self.members, *((node, way.cut) for node, way in self.sinks.items())]
+        return [node for node, _ in dict.fromkeys((node, cut and cut[:2]) for node, cut in wanted)]
+
 
 class Arrangement:
     """The loops that compute the sinks of a program.

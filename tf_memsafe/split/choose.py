@@ -104,7 +104,7 @@ def _price(
         if seed not in completed:
             _add(completed, least_hindered(program, seed, completed).cuts)
     demand, resolved = resolve(program, completed)
-    members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
+    members = [(loop.steps, node) for loop in demand.loops for node in loop.computations]
     step = max((node.type.bytes // steps for steps, node in members), default=0)
     memory = step + sum(value.type.bytes for value in resolved.pinned)
     time = sum(work(node, device) for _, node in members)

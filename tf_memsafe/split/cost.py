@@ -48,7 +48,7 @@ def plan_cost(graph: Graph, loops: Sequence[LoopPlan], device: Device = CPU) -> 
     nodes = topological(graph.outputs)
     used_by = users(nodes)
     fixed = _whole_cost(nodes, used_by, loops, device)
-    fixed += sum(work(node, device) for loop in loops for node in loop.computed)
+    fixed += sum(work(node, device) for loop in loops for node in loop.computations)
     return PlanCost(loops, fixed, [_chunk_cost(loop, used_by, device) for loop in loops])
 
 
@@ -153,5 +153,7 @@ def _readers(
 
 def _chunk_cost(loop: LoopPlan, used_by: Mapping[Node, Sequence[Node]], device: Device) -> int:
     """Of each chunk, whatever its size: of reading, starting kernels, and combining."""
-    kernels = sum(node in loop.sinks or is_stored(node, used_by[node]) for node in loop.computed)
+    kernels = sum(
+        node in loop.sinks or is_stored(node, used_by[node]) for node in loop.computations
+    )
     return kernels * device.launch + read_whole(loop, device) + combining(loop)

@@ -27,7 +27,7 @@ def most_worth_keeping(
     Kept, it is stored chunk by chunk by the first loop that computes it, and read by the others.
     kept: what is not to be considered any more.
     """
-    enough = CLEAR_SAVING * sum(work(node, device) for loop in loops for node in loop.computed)
+    enough = CLEAR_SAVING * sum(work(node, device) for loop in loops for node in loop.computations)
     gains = {
         node: saved / node.type.bytes
         for node, saved in _savings(loops, used_by, device).items()

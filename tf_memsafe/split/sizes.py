@@ -68,7 +68,7 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     wanted = device.chunk_bytes
     if any(user.name == "dot_general" for node in stored for user in used_by[node]):
         wanted = min(wanted, max(device.least_chunk_bytes, PER_WHOLE * whole_bytes(loop)))
-    if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computed):
+    if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computations):
         wanted *= 2
     units = read_whole(loop, device) + merging(loop)
     # What is too large for the cache moves through main memory, at about a unit of time a byte.
