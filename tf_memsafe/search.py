@@ -117,6 +117,9 @@ class Search:
             estimate = estimate_peak(cheapest.graph, fusing=False)
             if _most(cheapest.graph, estimate) <= limit:
                 return False  # so is what the floor needs at most, which takes longer to find
+        cut = self._best_cut(limit // FAR, False)
+        if cut is not None and cut.estimate <= limit // FAR:
+            return False  # and the floor needs no more than that
         return self.floor is not None and _most(self.floor.graph, self.floor.estimate) > limit
 
     def _cheapest(self, goal: int) -> SplitGraph | None:
