@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.op import Cut
 from tf_memsafe.split.components import components
-from tf_memsafe.split.cost import combining, work
+from tf_memsafe.split.cost import combining, computing
 from tf_memsafe.split.demand import Demand
 from tf_memsafe.split.program import Program
 from tf_memsafe.split.sizes import preferred_chunk
@@ -104,10 +104,11 @@ def _price(
         if seed not in completed:
             _add(completed, least_hindered(program, seed, completed).cuts)
     demand, resolved = resolve(program, completed)
-    members = [(loop.steps, node) for loop in demand.loops for node in loop.computations]
+    members = [(loop.steps, node) for loop in demand.loops for node in loop.computed]
     step = max((node.type.bytes // steps for steps, node in members), default=0)
     memory = step + sum(value.type.bytes for value in resolved.pinned)
-    time = sum(work(node, device) for _, node in members)
+    time = 0
     for loop in demand.loops:
+        time += computing(loop, device)
         time += loop.trips(preferred_chunk(loop, program.users, device)) * combining(loop)
     return Price(max(0, memory - program.threshold), time, len(demand.loops), memory, axis)

@@ -48,7 +48,7 @@ def plan_cost(graph: Graph, loops: Sequence[LoopPlan], device: Device = CPU) -> 
     nodes = topological(graph.outputs)
     used_by = users(nodes)
     fixed = _whole_cost(nodes, used_by, loops, device)
-    fixed += sum(work(node, device) for loop in loops for node in loop.computations)
+    fixed += sum(computing(loop, device) for loop in loops)
     return PlanCost(loops, fixed, [_chunk_cost(loop, used_by, device) for loop in loops])
 
 
@@ -62,6 +62,11 @@ def work(node: Node, device: Device) -> int:
     """Units of time of computing the whole value once."""
     flops = node.op.flops(node)
     return flops // device.product_speedup if node.name in PRODUCTS else flops
+
+
+def computing(loop: LoopPlan, device: Device) -> int:
+    """Units of time of all that the chunks of a loop compute."""
+    return sum(work(node, device) for node in loop.computations)
 
 
 def traffic(node: Node, times: int, device: Device) -> int:

@@ -9,7 +9,7 @@ from functools import reduce
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.cost import STORING, traffic, work
+from tf_memsafe.split.cost import STORING, computing, traffic, work
 from tf_memsafe.split.target import Device
 
 UsedBy = Mapping[Node, Sequence[Node]]
@@ -27,7 +27,7 @@ def most_worth_keeping(
     Kept, it is stored chunk by chunk by the first loop that computes it, and read by the others.
     kept: what is not to be considered any more.
     """
-    enough = CLEAR_SAVING * sum(work(node, device) for loop in loops for node in loop.computations)
+    enough = CLEAR_SAVING * sum(computing(loop, device) for loop in loops)
     gains = {
         node: saved / node.type.bytes
         for node, saved in _savings(loops, used_by, device).items()

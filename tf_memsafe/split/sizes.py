@@ -9,7 +9,7 @@ from math import ceil, isqrt
 
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.split.arrange import LoopPlan
-from tf_memsafe.split.cost import combining, merging, read_whole, whole_bytes, work
+from tf_memsafe.split.cost import combining, computing, merging, read_whole, whole_bytes
 from tf_memsafe.split.liveness import is_stored
 from tf_memsafe.split.target import Device
 
@@ -68,7 +68,7 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     wanted = device.chunk_bytes
     if any(user.name == "dot_general" for node in stored for user in used_by[node]):
         wanted = min(wanted, max(device.least_chunk_bytes, PER_WHOLE * whole_bytes(loop)))
-    if LIGHT * combining(loop) * largest > wanted * sum(work(n, device) for n in loop.computations):
+    if LIGHT * combining(loop) * largest > wanted * computing(loop, device):
         wanted *= 2
     units = read_whole(loop, device) + merging(loop)
     # What is too large for the cache moves through main memory, at about a unit of time a byte.
