@@ -107,7 +107,9 @@ def main() -> int:
     scripts = [name for name in SCRIPTS if full or name not in TEXTS]
     names = options.only or scripts
     failed = [] if options.page else [name for name in names if not run(name, options, folder)]
-    write_page(folder, page, COMMANDS[options.size], scripts)
+    whole = names == scripts and not options.page
+    command = COMMANDS[options.size] if whole else "benchmarks/run.py --only NAME"
+    write_page(folder, page, command, scripts)
     if failed:
         print(f"results differ or contenders failed in: {', '.join(failed)}")
     return 1 if failed else 0
