@@ -10,6 +10,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.ops.reduction import kept_axes
+from tf_memsafe.rewrite.common_factor import common_factor
 from tf_memsafe.rewrite.maths import (
     DEFAULT_PRECISION,
     ELEMENTWISE,
@@ -215,6 +216,7 @@ CONTRACTION = Optimizer(
     (
         sum_of_masked,
         sum_of_concatenation,
+        common_factor,
         weighted_sum_of_columns,
         sum_of_broadcast_product,
         product_of_broadcast_product,
