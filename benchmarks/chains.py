@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from _contenders import ours, plain
+from _contenders import floor, ours, plain
 from frame.case import Arrays, Case, Contender, Size, normal
 from frame.command import main
 
@@ -61,6 +61,7 @@ def cases(size: Size) -> Iterator[Case]:
                 Contender("numpy multi_dot", "numpy_chain", speed=1.0),
                 Contender("opt_einsum", "opt_einsum_chain", speed=1.0),
                 Contender("torch multi_dot", "torch_cpu", speed=1.0),
+                floor("a call that multiplies nothing", "nothing"),
             ],
             partial(matrices, sizes),
             tolerance=TOLERANCE,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from _contenders import jax_chunked, ours
+from _contenders import floor, jax_chunked, ours
 from frame.case import Arrays, Case, Contender, Size, Work, normal
 from frame.command import main
 
@@ -68,7 +68,8 @@ def contenders(count: int, dtype: str) -> list[Contender]:
         note="partitions of its kernel by hand, since its own were removed after version 1.10",
     )
     few = [ours(LIMIT), jax_chunked()]
-    return few if count >= LARGE else [*few, keops, partitions]
+    values = floor("the kernel's values alone", "kernel_values")
+    return [*few, values] if count >= LARGE else [*few, keops, partitions, values]
 
 
 def cases(size: Size) -> Iterator[Case]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from _contenders import ours
+from _contenders import floor, ours
 from frame.agreement import different_neighbours
 from frame.case import Case, Contender, Size
 from frame.command import main
@@ -21,6 +21,7 @@ SIZES = {
     Size.TINY: (20, [(500, 3)]),
 }
 SKLEARN = Contender("scikit-learn brute", "sklearn_brute", eager=True, speed=2.0)
+PRODUCTS = floor("the inner products alone", "inner_products", block=500)
 VARIANTS = (("euclidean", "float64"), ("manhattan", "float32"), ("cosine", "float32"))
 
 
@@ -31,7 +32,7 @@ def cases(size: Size) -> Iterator[Case]:
             yield Case(
                 f"{metric}, {dtype}, {count:,} x {width}",
                 "knn",
-                [ours(LIMIT), SKLEARN],
+                [ours(LIMIT), SKLEARN, *([PRODUCTS] if metric == "euclidean" else [])],
                 partial(points, queries, count, width, dtype),
                 {"metric": metric, "neighbours": NEIGHBOURS},
                 agreement=different_neighbours,

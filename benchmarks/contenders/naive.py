@@ -50,12 +50,32 @@ def cosine(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 DISTANCES = {"euclidean": euclidean, "manhattan": manhattan, "cosine": cosine}
 
 
+def inner_products(data: Arrays, block: int, **_: Any) -> Call:
+    """The inner products of all queries and points, by blocks of points; none of them is kept."""
+
+    @tf.function(jit_compile=True)
+    def products(queries: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
+        def step(i: tf.Tensor, _: tf.Tensor) -> Any:
+            part = tf.slice(points, [i * block, 0], [block, points.shape[1]])
+            return i + 1, tf.matmul(queries, part, transpose_b=True)
+
+        start = tf.constant(0), tf.zeros([len(queries), block], queries.dtype)
+        return tf.while_loop(lambda i, _: i < len(points) // block, step, start)[1]
+
+    arguments = tensors(data, "queries", "points")
+    return lambda: products(*arguments)
+
+
 # --- kernel matrices ----------------------------------------------------------------------------
 
 
 def kernel(name: str, x: tf.Tensor, y: tf.Tensor, lengthscales: tf.Tensor) -> tf.Tensor:
     """The kernel matrix [n, m] of points [n, d] and [m, d]."""
-    squares = euclidean(x / lengthscales, y / lengthscales)
+    return of_distances(name, euclidean(x / lengthscales, y / lengthscales))
+
+
+def of_distances(name: str, squares: tf.Tensor) -> tf.Tensor:
+    """The kernel of squared distances."""
     if name == "squared exponential":
         return tf.exp(-0.5 * squares)
     r = tf.sqrt(3 * tf.maximum(squares, 1e-36))  # as GPflow does it
@@ -71,6 +91,22 @@ def kernel_product(data: Arrays, name: str) -> Call:
 
     arguments = tensors(data, "x", "lengthscales", "v")
     return lambda: product(*arguments)
+
+
+def kernel_values(data: Arrays, name: str) -> Call:
+    """As many values of the kernel as a kernel matrix has, of distances that are in the cache."""
+
+    @tf.function(jit_compile=True)
+    def total(distances: tf.Tensor) -> tf.Tensor:
+        def step(i: tf.Tensor, so_far: tf.Tensor) -> Any:
+            return i + 1, so_far + of_distances(name, distances + tf.cast(i, distances.dtype))
+
+        start = tf.constant(0), tf.zeros_like(distances)
+        return tf.while_loop(lambda i, _: i < len(distances), step, start)[1]
+
+    (v,) = tensors(data, "v")
+    distances = tf.abs(v[:, 0])
+    return lambda: total(distances)
 
 
 def kernel_gradient(data: Arrays, name: str) -> Call:
@@ -130,6 +166,13 @@ def attention(data: Arrays) -> Call:
 
     arguments = tensors(data, "queries", "keys", "values")
     return lambda: forward_and_backward(*arguments)
+
+
+def nothing(data: Arrays) -> Call:
+    """TensorFlow's call of a compiled function with these arguments, which does nothing."""
+    idle = tf.function(lambda *matrices: matrices[0][0, 0], jit_compile=True)
+    matrices = tensors(data, *sorted(data))
+    return lambda: idle(*matrices)
 
 
 def chain(data: Arrays) -> Call:

@@ -26,24 +26,27 @@ class Size(Enum):
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work: the function of the case's name in contenders/<module>.py.
+    """One way to do the work: the function `work` in contenders/<module>.py, or that of the case.
 
     peer: runs in the peers' environment, without TensorFlow. limit: tf_memsafe's, in bytes, None to
-    run without it. eager: compiles nothing in its first call, which counts if it is a long one.
+    run without it. eager: compiles little or nothing in its first call, which counts if it is long.
     whole: makes the values whole that a limit keeps from existing, so that it does
     not start where these do not fit. speed, memory: how many times our seconds and our resident
-    memory it must take for our target to be met. note: what a reader has to know of it.
+    memory it must take for our target to be met. floor: no way to do the work but a part of it that
+    ours cannot do without, so that its results are its own. note: what a reader has to know of it.
     """
 
     name: str
     module: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    work: str = ""
     peer: bool = True
     limit: int | None = None
     eager: bool = False
     whole: bool = False
     speed: float | None = None
     memory: float | None = None
+    floor: bool = False
     note: str = ""
 
 

@@ -48,7 +48,7 @@ class Child:
         self._say(
             {
                 "module": f"contenders.{contender.module}",
-                "work": case.work,
+                "work": contender.work or case.work,
                 "options": options,
                 "limit": contender.limit,
                 "folder": str(result.parent),

@@ -31,6 +31,7 @@ class Outcome:
     note: str = ""
     speed: float | None = None
     memory: float | None = None
+    floor: bool = False
     limit: int | None = None
     seconds: list[float] = field(default_factory=list)
     first: float | None = None
@@ -131,9 +132,9 @@ class _Turns:
 
     def _compare(self, i: int) -> None:
         """A wrong result is shown beside its time, whichever is the wrong one."""
-        if not i or self.outcomes[0].first is None:
-            return
         outcome = self.outcomes[i]
+        if not i or outcome.floor or self.outcomes[0].first is None:
+            return
         reference, result = _saved(self.results[0]), _saved(self.results[i])
         outcome.error = self.case.agreement(reference, result)
         outcome.agrees = outcome.error <= self.case.tolerance
@@ -152,7 +153,12 @@ class _Turns:
 
 def _outcome(contender: Contender) -> Outcome:
     return Outcome(
-        contender.name, contender.note, contender.speed, contender.memory, contender.limit
+        contender.name,
+        contender.note,
+        contender.speed,
+        contender.memory,
+        contender.floor,
+        contender.limit,
     )
 
 

@@ -23,7 +23,8 @@ grew, at most, over one that holds its libraries and the data; what a compiler l
 it. *Proven* is the peak that tf_memsafe vouches for before it runs, arguments included, and *as
 written* is that of the same function without a limit; "fits" is one that runs as it was written.
 What a contender has no figure for took longer, or more memory, than the cell says. A target
-counts as met within {margin:.0%}.
+counts as met within {margin:.0%}. In *italics* is no way to do the work but a part of it that ours
+cannot do without: where that alone takes longer than a target leaves, the target is out of reach.
 """
 
 MARGIN = 0.03
@@ -84,11 +85,18 @@ def contenders(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(outcome["name"] for row in rows for outcome in row["contenders"]))
 
 
+def floors(rows: Sequence[Row]) -> set[str]:
+    """The names of those that are parts of the work."""
+    return {each["name"] for row in rows for each in row["contenders"] if each["floor"]}
+
+
 def _times(rows: Sequence[Row], numbers: dict[str, float]) -> list[str]:
     names = contenders(rows)
     bounded = any(_bound(row, numbers) for row in rows)
     aimed = any(_targets(row) for row in rows)
-    head = ["seconds", *names] + ["bound"] * bounded + ["target"] * aimed
+    parts = floors(rows)
+    titles = [f"*{name}*" if name in parts else name for name in names]
+    head = ["seconds", *titles] + ["bound"] * bounded + ["target"] * aimed
     found = [head]
     for row in rows:
         by_name = {outcome["name"]: outcome for outcome in row["contenders"]}
@@ -125,6 +133,16 @@ def _bound(row: Row, numbers: dict[str, float]) -> str:
 # --- targets ------------------------------------------------------------------------------------
 
 
+def _unreachable(row: Row, outcome: Outcome) -> str:
+    """Which part of the work takes longer by itself than the target leaves for all of it."""
+    theirs = seconds(outcome)
+    for floor in row["contenders"]:
+        least = seconds(floor) if floor["floor"] else None
+        if least and theirs and least > theirs / outcome["speed"]:
+            return f", out of reach: {floor['name']} takes {least / theirs:.2f} of its time"
+    return ""
+
+
 def _targets(row: Row) -> list[Outcome]:
     return [each for each in row["contenders"] if each["speed"] or each["memory"]]
 
@@ -142,7 +160,8 @@ def _missed(row: Row, outcome: Outcome) -> Iterator[str]:
     if times is None and outcome["over"]:
         times = outcome["over"] / median(ours["seconds"])
     if times is not None and outcome["speed"] and times < outcome["speed"] * (1 - MARGIN):
-        yield f"{name}: {times:.2f}x of {outcome['speed']:.2f}x"
+        reach = _unreachable(row, outcome)
+        yield f"{name}: {times:.2f}x of {outcome['speed']:.2f}x{reach}"
     if outcome["memory"] and outcome["seconds"] and ours["resident"]:
         memory = outcome["resident"] / ours["resident"]
         if memory < outcome["memory"]:
@@ -153,7 +172,7 @@ def _missed(row: Row, outcome: Outcome) -> Iterator[str]:
 
 
 def _memory(rows: Sequence[Row]) -> list[str]:
-    names = contenders(rows)
+    names = [name for name in contenders(rows) if name not in floors(rows)]
     found = [["MB", "limit", "as written", "proven", *(f"resident: {name}" for name in names)]]
     for row in rows:
         ours = row["contenders"][0]

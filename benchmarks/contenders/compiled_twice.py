@@ -1,0 +1,38 @@
+"""The program that tf_memsafe makes of naive code, without what it takes to make it.
+
+It is compiled twice, as by tf_memsafe: to know what it needs, and to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import tensorflow as tf
+
+import tf_memsafe
+from tf_memsafe.executable import Executable, compile_graph, tensor_spec
+
+
+def start() -> None:
+    """Has XLA compile something."""
+    import_module("contenders.naive").start()
+
+
+def program(data: dict[str, Any], module: str, work: str, **options: Any) -> Callable[[], Any]:
+    """Calls the program on zeros; the first call compiles it."""
+    getattr(import_module(f"contenders.{module}"), work)(data, **options)()
+    details = tf_memsafe.last_reports()[-1].details
+    assert details is not None
+    graph, constants = details.used.graph, details.used.constants
+    assert graph is not None
+    specs = [tensor_spec(type_) for type_ in graph.types[: len(graph.types) - len(constants)]]
+    values = [tf.zeros(spec.shape, spec.dtype) for spec in specs]
+
+    @cache
+    def compiled() -> Executable:
+        return compile_graph(graph, constants)
+
+    return lambda: compiled()(values)
