@@ -16,6 +16,9 @@ from torch.utils.checkpoint import checkpoint
 PARTITION = 64_000_000
 """Bytes of a partition of the kernel matrix."""
 
+JITTER = 1e-6
+"""gpflow.config.default_jitter()."""
+
 Call = Callable[[], Any]
 
 
@@ -49,6 +52,15 @@ def kernel_product(data: dict[str, Any], name: str) -> Call:
 # --- SGPR ---------------------------------------------------------------------------------------
 
 
+class InducingPointKernel(gpytorch.kernels.InducingPointKernel):
+    """With GPflow's jitter on the diagonal: its own adds none, and the bound differs for that."""
+
+    @property
+    def _inducing_mat(self) -> torch.Tensor:
+        matrix = super()._inducing_mat
+        return matrix + JITTER * torch.eye(len(matrix), dtype=matrix.dtype)
+
+
 class Sparse(gpytorch.models.ExactGP):
     """Titsias' sparse GP, as GPyTorch's documentation has it."""
 
@@ -57,7 +69,7 @@ class Sparse(gpytorch.models.ExactGP):
         self.mean_module = gpytorch.means.ZeroMean()
         base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[1]))
         base.outputscale, base.base_kernel.lengthscale = 1.0, 1.0
-        self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing, likelihood)
+        self.covar_module = InducingPointKernel(base, inducing, likelihood)
 
     def forward(self, x: Any) -> Any:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

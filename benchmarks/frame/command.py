@@ -18,7 +18,7 @@ from .table import line, problems
 
 PEERS = ROOT / ".venv-peers/bin/python"
 ROUNDS = {Size.FULL: 5, Size.QUICK: 3, Size.TINY: 1}
-PATIENCE = {Size.FULL: 20.0, Size.QUICK: 5.0, Size.TINY: 30.0}
+PATIENCE = {Size.FULL: 15.0, Size.QUICK: 5.0, Size.TINY: 30.0}
 TIMEOUT = {Size.FULL: 600.0, Size.QUICK: 30.0, Size.TINY: 60.0}
 
 
