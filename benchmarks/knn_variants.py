@@ -21,8 +21,16 @@ SIZES = {
     Size.TINY: (20, [(500, 3)]),
 }
 SKLEARN = Contender("scikit-learn brute", "sklearn_brute", eager=True, speed=2.0)
+MANY = 10
+"""Coordinates: of fewer, distances are faster as differences than by products."""
+
 PRODUCTS = floor("the inner products alone", "inner_products", block=500)
 VARIANTS = (("euclidean", "float64"), ("manhattan", "float32"), ("cosine", "float32"))
+
+
+def parts(metric: str, width: int) -> list[Contender]:
+    """What distances need at least."""
+    return [PRODUCTS] if metric == "euclidean" and width >= MANY else []
 
 
 def cases(size: Size) -> Iterator[Case]:
@@ -32,7 +40,7 @@ def cases(size: Size) -> Iterator[Case]:
             yield Case(
                 f"{metric}, {dtype}, {count:,} x {width}",
                 "knn",
-                [ours(LIMIT), SKLEARN, *([PRODUCTS] if metric == "euclidean" else [])],
+                [ours(LIMIT), SKLEARN, *parts(metric, width)],
                 partial(points, queries, count, width, dtype),
                 {"metric": metric, "neighbours": NEIGHBOURS},
                 agreement=different_neighbours,

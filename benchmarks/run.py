@@ -41,6 +41,9 @@ TEXTS = ("fits", "overhead", "planner_scaling", "chain_planning")
 """They print a text, in the full size alone."""
 
 COMMANDS = {"full": "make bench", "quick": "make bench-quick", "tiny": "run.py --size tiny"}
+NOTES = "commands.txt"
+"""In the folder of the results: the commands that made them, line by line."""
+
 SCRIPTS = ("roofline", *COMPARISONS, *TEXTS)
 
 
@@ -81,7 +84,21 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def write_page(folder: Path, page: Path, command: str, scripts: Sequence[str]) -> None:
+def note(folder: Path, whole: str | None, names: Sequence[str]) -> None:
+    """Writes down what was run: a command for all scripts, or scripts that were run again."""
+    again = [f"benchmarks/run.py --only {name}" for name in names]
+    before = [] if whole else commands_in(folder)
+    commands = list(dict.fromkeys([*before, *([whole] if whole else again)]))
+    (folder / NOTES).write_text("\n".join(commands))
+
+
+def commands_in(folder: Path) -> list[str]:
+    """What the results in the folder were made by, in order."""
+    notes = folder / NOTES
+    return notes.read_text().splitlines() if notes.exists() else []
+
+
+def write_page(folder: Path, page: Path, scripts: Sequence[str]) -> None:
     """The page of all the JSON in `folder`, and the figures in pictures/ beside it.
 
     It says which of the scripts are not in it.
@@ -94,7 +111,7 @@ def write_page(folder: Path, page: Path, command: str, scripts: Sequence[str]) -
     machine = describe(versions_in(results.values()))
     names = [picture.name for picture in pictures if picture]
     missing = [name for name in scripts if name not in results]
-    page.write_text(document(results, machine, command, names, missing))
+    page.write_text(document(results, machine, commands_in(folder), names, missing))
     print(f"written: {page}")
 
 
@@ -107,9 +124,9 @@ def main() -> int:
     scripts = [name for name in SCRIPTS if full or name not in TEXTS]
     names = options.only or scripts
     failed = [] if options.page else [name for name in names if not run(name, options, folder)]
-    whole = names == scripts and not options.page
-    command = COMMANDS[options.size] if whole else "benchmarks/run.py --only NAME"
-    write_page(folder, page, command, scripts)
+    if not options.page:
+        note(folder, COMMANDS[options.size] if names == scripts else None, names)
+    write_page(folder, page, scripts)
     if failed:
         print(f"results differ or contenders failed in: {', '.join(failed)}")
     return 1 if failed else 0

@@ -16,8 +16,9 @@ from frame.command import main
 
 LIMIT = 300_000_000
 DIMENSIONS = 5
-TOLERANCE = 1e-6
-"""The condition number of K(Z, Z) with its jitter is about 1e6."""
+TOLERANCE = 1e-4
+"""GPyTorch's noise is at least 1e-4, GPflow's 1e-6: the gradient to what both softplus is of
+differs by 6e-5."""
 
 SIZES = {
     Size.FULL: [(100_000, 500), (100_000, 1000), (327_000, 500), (327_000, 1000)],

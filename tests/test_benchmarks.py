@@ -147,17 +147,31 @@ def test_a_contender_without_a_figure_says_why(
     child = importlib.import_module("frame.child")
     if reason == "over 0 GB":
         monkeypatch.setattr(child, "MOST_MEMORY", 200_000_000)
-    script = tmp_path / "frame" / "worker.py"
-    script.parent.mkdir()
-    (script.parent / "__init__.py").touch()
-    script.write_text(SLOW.replace("REACTION", reaction))
-    frame = importlib.import_module("frame.case")
-    contender = frame.Contender("slow", "none")
-    case = frame.Case("case", "work", [contender], dict)
-    asked = child.Child(sys.executable, case, contender, tmp_path / "result.npz")
+    asked = child_of(tmp_path, SLOW.replace("REACTION", reaction))
     assert asked.hello() == {}
     with pytest.raises(child.StoppedError, match=reason):
         asked.ask("setup", 30 if "GB" in reason else 1)
+
+
+def test_a_contender_that_is_dead_when_it_is_asked_has_failed(tmp_path: Path) -> None:
+    asked = child_of(tmp_path, "print('{\"versions\": {}}', flush=True)")
+    asked.hello()
+    asked._process.wait()
+    with pytest.raises(importlib.import_module("frame.child").StoppedError, match="failed"):
+        asked.ask("setup", 30)
+
+
+def child_of(folder: Path, worker: str) -> Any:
+    """A contender's process that runs this script as its worker."""
+    script = folder / "frame" / "worker.py"
+    script.parent.mkdir()
+    (script.parent / "__init__.py").touch()
+    script.write_text(worker)
+    frame = importlib.import_module("frame.case")
+    contender = frame.Contender("slow", "none")
+    case = frame.Case("case", "work", [contender], dict)
+    child = importlib.import_module("frame.child").Child
+    return child(sys.executable, case, contender, folder / "result.npz")
 
 
 # --- the page -----------------------------------------------------------------------------------
@@ -238,15 +252,27 @@ At all sizes.
 
 def test_the_page_has_medians_ratios_peaks_and_what_is_not_met() -> None:
     document = importlib.import_module("frame.results").document
-    page = document(results(), {"Cores": "2"}, "make bench", ["knn.png"])
+    page = document(results(), {"Cores": "2"}, ["make bench"], ["knn.png"])
     assert "Made by `make bench`.\n" in page
     assert page[page.index("## Machine") :] == PAGE
 
 
 def test_the_page_says_what_is_not_in_it() -> None:
     document = importlib.import_module("frame.results").document
-    page = document(results(), {"Cores": "2"}, "make bench", [], ["fits", "scaling"])
+    page = document(results(), {"Cores": "2"}, ["make bench"], [], ["fits", "scaling"])
     assert "Made by `make bench`. Not run: fits, scaling.\n" in page
+
+
+def test_the_page_says_what_was_run_again(tmp_path: Path) -> None:
+    run = importlib.import_module("run")
+    run.note(tmp_path, None, ["knn"])
+    run.note(tmp_path, "make bench", ["knn", "fits"])
+    run.note(tmp_path, None, ["fits"])
+    run.note(tmp_path, None, ["fits"])
+    commands = run.commands_in(tmp_path)
+    assert commands == ["make bench", "benchmarks/run.py --only fits"]
+    page = importlib.import_module("frame.results").document({}, {}, commands, [])
+    assert "Made by `make bench`, then `benchmarks/run.py --only fits`.\n" in page
 
 
 def test_results_that_differ_are_problems() -> None:

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,9 @@ START_TIMEOUT = 300
 
 MOST_MEMORY = int(0.7 * psutil.virtual_memory().total)
 """Bytes that a process may hold: the machine must not run out of memory."""
+
+LEAST_FREE = 1_000_000_000
+"""Bytes that the machine is to have left: the contenders that wait hold memory, too."""
 
 SLOWING = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
 """Variables that make OpenBLAS use another processor's kernels."""
@@ -74,8 +78,10 @@ class Child:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            _there(stream).close()
+        # What it was asked before it died may still be on its way.
+        with suppress(BrokenPipeError):
+            _there(self._process.stdin).close()
+        _there(self._process.stdout).close()
 
     def _say(self, job: dict[str, Any]) -> None:
         self._write(json.dumps(job))
@@ -94,6 +100,10 @@ class Child:
             if self._resident() > MOST_MEMORY:
                 self.close()
                 raise StoppedError(f"over {MOST_MEMORY / 1e9:.0f} GB")
+            if psutil.virtual_memory().available < LEAST_FREE:
+                held = self._resident()
+                self.close()
+                raise StoppedError(f"no memory left at {held / 1e9:.0f} GB")
             if time.monotonic() > end:
                 self.close()
                 raise StoppedError(f"over {timeout:.0f} s", timeout)

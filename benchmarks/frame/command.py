@@ -16,6 +16,9 @@ from .measure import Plan
 from .measure import measure as in_turns
 from .table import line, problems
 
+Rows = dict[str, dict[str, Any]]
+"""What was measured of each case, by its name."""
+
 PEERS = ROOT / ".venv-peers/bin/python"
 ROUNDS = {Size.FULL: 5, Size.QUICK: 3, Size.TINY: 1}
 PATIENCE = {Size.FULL: 15.0, Size.QUICK: 5.0, Size.TINY: 30.0}
@@ -38,24 +41,30 @@ def main(
         PATIENCE[size],
         options.timeout or TIMEOUT[size],
     )
-    rows = []
+    rows = _rows(options.json) if options.only else {}
     for case in cases(size):
         if options.only and not any(name in case.name for name in options.only):
             continue
-        rows.append(measure(case, plan))
-        print(line(rows[-1]), flush=True)
+        rows[case.name] = measure(case, plan)
+        print(line(rows[case.name]), flush=True)
         _write(options.json, claim, rows)
     return _verdict(rows)
 
 
-def _write(path: Path | None, claim: str, rows: list[dict[str, Any]]) -> None:
+def _rows(path: Path | None) -> Rows:
+    """What was measured before, by name."""
+    found = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    return {row["name"]: row for row in found}
+
+
+def _write(path: Path | None, claim: str, rows: Rows) -> None:
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"claim": claim, "rows": rows}, indent=1))
+        path.write_text(json.dumps({"claim": claim, "rows": [*rows.values()]}, indent=1))
 
 
-def _verdict(rows: list[dict[str, Any]]) -> int:
-    found = problems(rows)
+def _verdict(rows: Rows) -> int:
+    found = problems([*rows.values()])
     print(*found, sep="\n")
     return 1 if found else 0
 
@@ -66,7 +75,7 @@ def _parser(claim: str) -> argparse.ArgumentParser:
     )
     sizes = [size.value for size in Size]
     parser.add_argument("--size", choices=sizes, default="full", help="of the data")
-    parser.add_argument("--only", action="append", metavar="TEXT", help="cases with it in the name")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="these cases; others stay")
     parser.add_argument("--rounds", type=int, help="turns of each contender")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="of a call, at most")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what RESULTS.md is made from")

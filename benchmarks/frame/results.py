@@ -13,7 +13,7 @@ Results = dict[str, dict[str, Any]]
 
 HEAD = """# Benchmarks
 
-Made by {command}.{missing}
+Made by {commands}.{missing}
 
 Each contender runs in a process of its own, on the same data, with all cores; they take turns.
 Seconds are medians over the turns, after a first call that is not counted; ± is from the fastest to
@@ -34,18 +34,19 @@ MARGIN = 0.03
 def document(
     results: Results,
     machine: dict[str, str],
-    command: str,
+    commands: Sequence[str],
     pictures: list[str],
     missing: Sequence[str] = (),
 ) -> str:
     """The page.
 
-    results: `numbers` of roofline, if it is there, are what bounds are held to. missing: the
-    scripts that have no results yet.
+    results: `numbers` of roofline, if it is there, are what bounds are held to. commands: by
+    which they were made, in order. missing: the scripts that have no results yet.
     """
     numbers = results.get("roofline", {}).get("numbers", {})
     without = f" Not run: {', '.join(missing)}." if missing else ""
-    head = HEAD.format(command=f"`{command}`", missing=without, margin=MARGIN)
+    made = ", then ".join(f"`{command}`" for command in commands)
+    head = HEAD.format(commands=made, missing=without, margin=MARGIN)
     parts = [head, *_machine(machine)]
     for name, result in results.items():
         parts += _section(name, result, numbers, pictures)

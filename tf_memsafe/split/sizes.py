@@ -53,10 +53,7 @@ def chunk_sizes(
 
 
 def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
-    """Steps whose largest stored tensor takes about the device's `chunk_bytes`.
-
-    Less, down to `least_chunk_bytes`, where matrix products read it, and little beside it. Twice as
-    much where adding to what the loop sums takes long beside the rest.
+    """Steps whose largest stored tensor takes about the device's `chunk_bytes`, or what is better.
 
     Where each chunk takes much time whatever its size, chunks so large that this hardly counts: for
     the ten nearest of 200,000 points to 2,000 queries, chunks of 16 MB would read all points, or
@@ -65,16 +62,29 @@ def preferred_chunk(loop: LoopPlan, used_by: UsedBy, device: Device) -> int:
     stored = [node for node in loop.streamed if is_stored(node, used_by[node])]
     sizes = [node.type.bytes for node in stored or loop.streamed]
     largest, total = max(sizes, default=0), sum(sizes)
-    wanted = device.chunk_bytes
-    if any(user.name == "dot_general" for node in stored for user in used_by[node]):
-        wanted = min(wanted, max(device.least_chunk_bytes, PER_WHOLE * whole_bytes(loop)))
-    if LIGHT * combining(loop) * largest > wanted * computing(loop, device):
-        wanted *= 2
     units = read_whole(loop, device) + merging(loop)
     # What is too large for the cache moves through main memory, at about a unit of time a byte.
     if units * largest > device.chunk_bytes * total:
         wanted = HARDLY * units
+    else:
+        multiplied = any(user.name == "dot_general" for node in stored for user in used_by[node])
+        wanted = _cached_bytes(loop, multiplied, largest, device)
     return max(1, min(_longest_segment(loop), wanted * loop.steps // max(1, largest)))
+
+
+def _cached_bytes(loop: LoopPlan, multiplied: bool, largest: int, device: Device) -> int:
+    """Bytes of a chunk that stays in the cache.
+
+    Down to `least_chunk_bytes` where it is multiplied, and little is read beside it. Twice as much
+    where adding to what the loop sums takes long beside the rest.
+
+    largest: bytes of the loop's largest tensor, of all steps.
+    """
+    wanted = device.chunk_bytes
+    if multiplied:
+        wanted = min(wanted, max(device.least_chunk_bytes, PER_WHOLE * whole_bytes(loop)))
+    adding = LIGHT * combining(loop) * largest > wanted * computing(loop, device)
+    return 2 * wanted if adding else wanted
 
 
 def even_chunks(loops: Sequence[LoopPlan], wanted: Sequence[float]) -> tuple[int, ...]:
