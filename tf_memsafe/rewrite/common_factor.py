@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.dot import DotNumbers
-from tf_memsafe.rewrite.maths import DEFAULT_PRECISION, VIEWS, dot, transpose
+from tf_memsafe.rewrite.maths import VIEWS, dot, is_plain_product, transpose
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 SCALES = {"divide", "multiply", "negate"}
@@ -86,11 +86,9 @@ def _terms(node: Node, uses: Uses) -> list[Node]:
 
 def _seen(term: Node) -> Iterator[_Product]:
     """A product from both sides; nothing of what is none."""
-    if term.name == "dot_general" and term.dtype in ("f32", "f64"):
-        plain = term["precision_config"] == DEFAULT_PRECISION
-        if plain and all(operand.dtype == term.dtype for operand in term.operands):
-            yield _Product(term, 0)
-            yield _Product(term, 1)
+    if is_plain_product(term) and term.dtype in ("f32", "f64"):
+        yield _Product(term, 0)
+        yield _Product(term, 1)
 
 
 def _alike(first: _Product, second: _Product) -> bool:

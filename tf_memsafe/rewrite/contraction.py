@@ -12,9 +12,9 @@ from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.ops.reduction import kept_axes
 from tf_memsafe.rewrite.common_factor import common_factor
 from tf_memsafe.rewrite.maths import (
-    DEFAULT_PRECISION,
     ELEMENTWISE,
     filled,
+    is_plain_product,
     is_sum,
     repeats,
     slice_axis,
@@ -64,8 +64,7 @@ def product_of_broadcast_product(node: Node) -> Outcome:
     the sum of a broadcast product is.
     """
     numbers: DotNumbers = node["dot_dimension_numbers"]
-    plain = node["precision_config"] == DEFAULT_PRECISION and node.dtype == node.operands[0].dtype
-    if not plain or all(operand.name not in PRODUCTS for operand in node.operands):
+    if not is_plain_product(node) or all(operand.name not in PRODUCTS for operand in node.operands):
         return None
     contracted = [node.operands[0].shape[axis] for axis in numbers.lhs_contracting]
     shape = (*node.shape, *contracted)

@@ -82,6 +82,13 @@ def dot(
     return build.emit("dot_general", (x, y), attributes)
 
 
+def is_plain_product(node: Node) -> bool:
+    """Whether a node is a matrix product at the default precision, in its operands' own dtype."""
+    if node.name != "dot_general" or node["precision_config"] != DEFAULT_PRECISION:
+        return False
+    return all(operand.dtype == node.dtype for operand in node.operands)
+
+
 def transpose(x: Node, permutation: Sequence[int]) -> Node:
     if tuple(permutation) == tuple(range(x.tensor.rank)):
         return x

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.dot import DotNumbers
-from tf_memsafe.rewrite.maths import DEFAULT_PRECISION, is_sum, sum_over, transpose
+from tf_memsafe.rewrite.maths import is_plain_product, is_sum, sum_over, transpose
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 
@@ -43,8 +43,7 @@ def weighted_sum_of_columns(node: Node, uses: Uses) -> Outcome:
 
 def _pairs(scaled: Node) -> Iterator[_Pair]:
     for product, weights in (scaled.operands, scaled.operands[::-1]):
-        plain = product.name == "dot_general" and product.dtype in ("f32", "f64")
-        if plain and product["precision_config"] == DEFAULT_PRECISION:
+        if is_plain_product(product) and product.dtype in ("f32", "f64"):
             yield _Pair(product, weights)
 
 
@@ -62,7 +61,7 @@ def _numbers(product: Node) -> DotNumbers:
 def _is_transposed_product(node: Node, product: Node, weights: Node) -> bool:
     """Whether a node is w @ transpose(y), for the y of x @ y."""
     numbers, (_, y) = _numbers(product), product.operands
-    if node.name != "dot_general" or node.operands != (weights, y) or node.dtype != product.dtype:
+    if not is_plain_product(node) or node.operands != (weights, y) or node.dtype != product.dtype:
         return False
     wanted = DotNumbers(
         tuple(range(len(numbers.lhs_batching))),
@@ -70,7 +69,7 @@ def _is_transposed_product(node: Node, product: Node, weights: Node) -> bool:
         tuple(sorted(_summed(product))),
         numbers.free_axes(1, y.tensor.rank),
     )
-    return node["precision_config"] == DEFAULT_PRECISION and _numbers(node) == wanted
+    return _numbers(node) == wanted
 
 
 def _sum(product: Node, weighted: Node) -> Node:
