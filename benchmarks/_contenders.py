@@ -19,9 +19,11 @@ def plain(speed: float | None = 1.0, module: str = "naive", **options: Any) -> C
     return Contender("plain tf.function, jit", module, options, peer=False, whole=True, speed=speed)
 
 
-def floor(name: str, work: str, module: str = "naive", **options: Any) -> Contender:
-    """A part of the work, by itself: what takes longer is out of reach."""
-    return Contender(name, module, options, work, peer=False, floor=True)
+def floor(
+    name: str, work: str, module: str = "naive", limit: int | None = None, **options: Any
+) -> Contender:
+    """A part of the work, by itself: what is faster than that is out of reach."""
+    return Contender(name, module, options, work, peer=False, limit=limit, floor=True)
 
 
 def jax_chunked(speed: float | None = 1.0) -> Contender:

@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from frame.case import Size
 from frame.child import ROOT
 from frame.machine import describe, versions_in
 from frame.pictures import draw
@@ -98,10 +100,19 @@ def commands_in(folder: Path) -> list[str]:
     return notes.read_text().splitlines() if notes.exists() else []
 
 
-def write_page(folder: Path, page: Path, scripts: Sequence[str]) -> None:
+def unmeasured(name: str, result: dict[str, Any] | None, size: Size) -> list[str]:
+    """The script, if it has no results, or those of its cases that have none."""
+    if result is None:
+        return [name]
+    measured = {row["name"] for row in result.get("rows", [])}
+    cases = import_module(name).cases(size) if name in COMPARISONS else ()
+    return [f"{case.name} ({name})" for case in cases if case.name not in measured]
+
+
+def write_page(folder: Path, page: Path, scripts: Sequence[str], size: Size) -> None:
     """The page of all the JSON in `folder`, and the figures in pictures/ beside it.
 
-    It says which of the scripts are not in it.
+    It says which of the scripts, and of their cases, are not in it.
     """
     results: dict[str, dict[str, Any]] = {}
     for name in SCRIPTS:
@@ -110,7 +121,7 @@ def write_page(folder: Path, page: Path, scripts: Sequence[str]) -> None:
     pictures = [draw(name, result, page.parent / "pictures") for name, result in results.items()]
     machine = describe(versions_in(results.values()))
     names = [picture.name for picture in pictures if picture]
-    missing = [name for name in scripts if name not in results]
+    missing = [each for name in scripts for each in unmeasured(name, results.get(name), size)]
     page.write_text(document(results, machine, commands_in(folder), names, missing))
     print(f"written: {page}")
 
@@ -126,7 +137,7 @@ def main() -> int:
     failed = [] if options.page else [name for name in names if not run(name, options, folder)]
     if not options.page:
         note(folder, COMMANDS[options.size] if names == scripts else None, names)
-    write_page(folder, page, scripts)
+    write_page(folder, page, scripts, Size(options.size))
     if failed:
         print(f"results differ or contenders failed in: {', '.join(failed)}")
     return 1 if failed else 0

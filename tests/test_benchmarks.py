@@ -263,6 +263,14 @@ def test_the_page_says_what_is_not_in_it() -> None:
     assert "Made by `make bench`. Not run: fits, scaling.\n" in page
 
 
+def test_a_case_without_a_row_is_not_measured() -> None:
+    run, size = importlib.import_module("run"), importlib.import_module("frame.case").Size.QUICK
+    rows = [{"name": "60,000 x 100"}]
+    assert run.unmeasured("knn", {"rows": rows}, size) == ["200,000 x 3 (knn)"]
+    assert run.unmeasured("knn", None, size) == ["knn"]
+    assert run.unmeasured("fits", {"text": ""}, size) == []
+
+
 def test_the_page_says_what_was_run_again(tmp_path: Path) -> None:
     run = importlib.import_module("run")
     run.note(tmp_path, None, ["knn"])

@@ -13,17 +13,16 @@ from typing import Any
 import tensorflow as tf
 
 import tf_memsafe
+from contenders.naive import start
 from tf_memsafe.executable import Executable, compile_graph, tensor_spec
 
-
-def start() -> None:
-    """Has XLA compile something."""
-    import_module("contenders.naive").start()
+__all__ = ["program", "start"]
 
 
-def program(data: dict[str, Any], module: str, work: str, **options: Any) -> Callable[[], Any]:
-    """Calls the program on zeros; the first call compiles it."""
-    getattr(import_module(f"contenders.{module}"), work)(data, **options)()
+def program(data: dict[str, Any], of: str, **options: Any) -> Callable[[], Any]:
+    """Calls the program of "module.function" on zeros; the first call compiles it."""
+    module, function = of.split(".")
+    getattr(import_module(f"contenders.{module}"), function)(data, **options)()
     details = tf_memsafe.last_reports()[-1].details
     assert details is not None
     graph, constants = details.used.graph, details.used.constants

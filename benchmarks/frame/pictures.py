@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from .results import contenders
+from .results import ways
 from .table import Row, seconds
 
 DPI = 120
@@ -30,7 +30,7 @@ def draw(name: str, result: dict[str, Any], folder: Path) -> Path | None:
 
 def _bars(rows: list[Row]) -> Figure:
     """Seconds, and resident memory, of each contender on each case."""
-    names = contenders(rows)
+    names = ways(rows)
     height = 1.2 + len(rows) * (0.16 * len(names) + 0.14)
     figure = Figure(figsize=(11, height), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)

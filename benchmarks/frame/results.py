@@ -16,15 +16,16 @@ HEAD = """# Benchmarks
 Made by {commands}.{missing}
 
 Each contender runs in a process of its own, on the same data, with all cores; they take turns.
-Seconds are medians over the turns, after a first call that is not counted; ± is from the fastest to
-the slowest turn. (2.1x) is how many times our seconds it takes. *Bound* is the share of our time
-that the machine would need at its best, as measured below. Resident memory is how far a process
-grew, at most, over one that holds its libraries and the data; what a compiler leaves behind is in
-it. *Proven* is the peak that tf_memsafe vouches for before it runs, arguments included, and *as
-written* is that of the same function without a limit; "fits" is one that runs as it was written.
-What a contender has no figure for took longer, or more memory, than the cell says. A target
-counts as met within {margin:.0%}. In *italics* is no way to do the work but a part of it that ours
-cannot do without: where that alone takes longer than a target leaves, the target is out of reach.
+Seconds are medians over the turns, after a first call that is not counted, unless it is a long one
+of what compiles little or nothing; ± is from the fastest to the slowest turn. (2.1x) is how many
+times our seconds it takes. *Bound* is the share of our time that the machine would need at its
+best, as measured below. Resident memory is how far a process grew, at most, over one that holds its
+libraries and the data; what a compiler leaves behind is in it. *Proven* is the peak that tf_memsafe
+vouches for before it runs, arguments included, and *as written* is that of the same function
+without a limit; "fits" is one that runs as it was written. What a contender has no figure for took
+longer, or more memory, than the cell says. A target counts as met within {margin:.0%}. In *italics*
+is no way to do the work but a part of it that ours cannot do without: where that alone takes longer
+than a target leaves, the target is out of reach.
 """
 
 MARGIN = 0.03
@@ -41,7 +42,8 @@ def document(
     """The page.
 
     results: `numbers` of roofline, if it is there, are what bounds are held to. commands: by
-    which they were made, in order. missing: the scripts that have no results yet.
+    which they were made, in order. missing: the scripts and the rows that have no
+    results yet.
     """
     numbers = results.get("roofline", {}).get("numbers", {})
     without = f" Not run: {', '.join(missing)}." if missing else ""
@@ -89,6 +91,11 @@ def contenders(rows: Sequence[Row]) -> list[str]:
 def floors(rows: Sequence[Row]) -> set[str]:
     """The names of those that are parts of the work."""
     return {each["name"] for row in rows for each in row["contenders"] if each["floor"]}
+
+
+def ways(rows: Sequence[Row]) -> list[str]:
+    """The contenders that do all of the work."""
+    return [name for name in contenders(rows) if name not in floors(rows)]
 
 
 def _times(rows: Sequence[Row], numbers: dict[str, float]) -> list[str]:
@@ -173,7 +180,7 @@ def _missed(row: Row, outcome: Outcome) -> Iterator[str]:
 
 
 def _memory(rows: Sequence[Row]) -> list[str]:
-    names = [name for name in contenders(rows) if name not in floors(rows)]
+    names = ways(rows)
     found = [["MB", "limit", "as written", "proven", *(f"resident: {name}" for name in names)]]
     for row in rows:
         ours = row["contenders"][0]
