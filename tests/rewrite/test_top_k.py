@@ -20,7 +20,8 @@ from tf_memsafe.hlo.simplify import simplify
 from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.rewrite import top_k
 from tf_memsafe.rewrite.driver import Rewritten, apply, apply_everywhere
-from tf_memsafe.rewrite.top_k import TOP_K
+from tf_memsafe.rewrite.rule import Optimizer
+from tf_memsafe.rewrite.top_k import TOP_K, top_k_by_groups
 
 NARROW = ("f16", "bf16", "i8", "ui8", "i16", "ui16", "i32", "ui32")
 DTYPES = (*NARROW, "f32", "f64", "i64", "ui64")
@@ -30,6 +31,7 @@ DTYPES = (*NARROW, "f32", "f64", "i64", "ui64")
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of any size are worth rewriting."""
     monkeypatch.setattr(top_k, "FEWEST_ELEMENTS", 0)
+    monkeypatch.setattr(top_k, "FEWEST_SORTED", 0)
 
 
 def graph(dtype: str, shape: tuple[int, ...], k: int, *taken: int) -> Graph:
@@ -78,7 +80,7 @@ def awkward(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 @pytest.mark.usefixtures("small_arrays")
 def test_by_groups() -> None:
-    result = apply(TOP_K, graph("i64", (2, 42), 1))
+    result = apply(Optimizer("groups", (top_k_by_groups,)), graph("i64", (2, 42), 1))
     assert rules(result) == ["top_k_by_groups"] * 2
     numbers = re.compile("dimension_numbers=.*index_vector_dim = 2> ")
     assert [numbers.sub("", line) for line in shown(result.graph)] == [
@@ -135,6 +137,48 @@ def test_as_f32() -> None:
     ]
 
 
+@pytest.mark.usefixtures("small_arrays")
+def test_by_ranks() -> None:
+    result = apply(TOP_K, graph("i64", (2, 15), 3))
+    assert rules(result) == ["top_k_by_ranks"] * 2
+    numbers = re.compile("dimension_numbers=.*index_vector_dim = 2> ")
+    assert [numbers.sub("", line) for line in shown(result.graph)] == [
+        "graph(%1: i64[2,15]):",
+        "%2 = constant() -9223372036854775808 : i64[]",
+        "%3 = broadcast_in_dim(%2) broadcast_dimensions=[] : i64[2,1]",
+        "%4 = concatenate(%1, %3) dimension=1 : i64[2,16]",
+        "%5 = reshape(%4) : i64[2,2,8]",
+        "%6 = broadcast_in_dim(%5) broadcast_dimensions=[0,2,3] : i64[2,16,2,8]",
+        "%7 = broadcast_in_dim(%4) broadcast_dimensions=[0,1] : i64[2,16,2,8]",
+        "%8 = compare(%6, %7) GT : i1[2,16,2,8]",
+        "%9 = compare(%6, %7) EQ : i1[2,16,2,8]",
+        "%10 = iota() iota_dimension=1 : i32[16,16]",
+        "%11 = iota() iota_dimension=0 : i32[16,16]",
+        "%12 = compare(%10, %11) LT : i1[16,16]",
+        "%13 = reshape(%12) : i1[16,2,8]",
+        "%14 = broadcast_in_dim(%13) broadcast_dimensions=[1,2,3] : i1[2,16,2,8]",
+        "%15 = and(%9, %14) : i1[2,16,2,8]",
+        "%16 = or(%8, %15) : i1[2,16,2,8]",
+        "%17 = convert(%16) : i32[2,16,2,8]",
+        "%18 = constant() 0 : i32[]",
+        "%19 = reduce(%17, %18) dimensions=[2,3] : i32[2,16]",
+        "%23 = reshape(%19) : i32[2,2,8]",
+        "%24 = broadcast_in_dim(%23) broadcast_dimensions=[0,2,3] : i32[2,3,2,8]",
+        "%25 = iota() iota_dimension=1 : i32[2,3,2,8]",
+        "%26 = compare(%24, %25) EQ : i1[2,3,2,8]",
+        "%27 = iota() iota_dimension=0 : i32[16]",
+        "%28 = reshape(%27) : i32[2,8]",
+        "%29 = broadcast_in_dim(%28) broadcast_dimensions=[2,3] : i32[2,3,2,8]",
+        "%30 = broadcast_in_dim(%18) broadcast_dimensions=[] : i32[2,3,2,8]",
+        "%31 = select(%26, %29, %30) : i32[2,3,2,8]",
+        "%32 = reduce(%31, %18) dimensions=[2,3] : i32[2,3]",
+        "%36 = reshape(%32) : i32[2,3,1]",
+        "%37 = gather(%1, %36) slice_sizes=[1,1] : i64[2,3,1]",
+        "%38 = reshape(%37) : i64[2,3]",
+        "return %38, %32",
+    ]
+
+
 # --- what it leaves alone -----------------------------------------------------------------------
 
 
@@ -143,7 +187,8 @@ def test_as_f32() -> None:
     ("dtype", "n", "k", "reason"),
     [
         ("f32", 100, 5, "5 groups are too large a part of 100 elements"),
-        ("i64", 8, 8, "8 groups are too large a part of 8 elements"),
+        ("i64", 200, 200, "200 groups are too large a part of 200 elements"),
+        ("i64", 200, 200, "200 elements are sorted as fast as each is compared with each"),
         ("i16", 9, 5, "5 of 9 elements are found as fast by sorting all"),
     ],
 )
@@ -153,7 +198,9 @@ def test_refuses(dtype: str, n: int, k: int, reason: str) -> None:
     assert reason in reasons(result)
 
 
-@pytest.mark.parametrize(("dtype", "shape", "k"), [("f32", (3, 200), 1), ("f64", (2, 9), 0)])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "k"), [("f32", (3, 200), 1), ("f64", (3, 100), 1), ("f64", (2, 9), 0)]
+)
 def test_small_arrays_and_none_at_all_are_left_without_a_word(
     dtype: str, shape: tuple[int, ...], k: int
 ) -> None:
@@ -187,6 +234,13 @@ def test_every_k(dtype: str, k: int, fires: bool) -> None:
 
 
 @pytest.mark.usefixtures("small_arrays")
+@pytest.mark.parametrize("dtype", ["f64", "i64", "ui64"])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 7), (8, 3), (33, 33), (128, 60)])
+def test_ranks_of_every_length(dtype: str, n: int, k: int) -> None:
+    assert_exact(dtype, awkward(dtype, (16, n)), k)
+
+
+@pytest.mark.usefixtures("small_arrays")
 @pytest.mark.parametrize("taken", [(0,), (1,), (1, 0)])
 def test_values_or_positions_alone(taken: tuple[int, ...]) -> None:
     assert_exact("f64", awkward("f64", (7, 300)), 3, *taken)
@@ -214,6 +268,7 @@ def test_any_n_and_k(dtype: str, rows: int, n: int, data: st.DataObject, seed: i
     k = data.draw(st.integers(1, max(1, n // 25)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top_k, "FEWEST_ELEMENTS", 0)
+        patch.setattr(top_k, "FEWEST_SORTED", 0)
         assert_exact(dtype, awkward(dtype, (rows, n), seed), k)
 
 

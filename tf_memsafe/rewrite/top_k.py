@@ -1,9 +1,10 @@
 """top_k: the k largest of many, on a back end that sorts all of them to find those.
 
 XLA's CPU back end has a call of its own for f32 alone, which goes through a row once, on one
-thread; for other dtypes it sorts the row. Both rules give the results of the plain op to the last
-bit: the same order (`total_order`), and the lower index first among equals. What the operand holds
-is read twice: where XLA computes it anew for each reading, it is as exact as that is repeatable.
+thread; for other dtypes it sorts the row, calling the comparison for each pair. All rules give the
+results of the plain op to the last bit: the same order (`total_order`), and the lower index first
+among equals. What the operand holds is read twice: where XLA computes it anew for each reading, it
+is as exact as that is repeatable.
 
 Measured by benchmarks/rewrites.py.
 """
@@ -17,7 +18,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node, Region
 from tf_memsafe.hlo.ops.gather import IndexNumbers
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite.maths import filled, integer_range, slice_axis
+from tf_memsafe.rewrite.maths import filled, integer_range, slice_axis, sum_over
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
 from tf_memsafe.rewrite.sorted_slice import SORTED_SLICE
 from tf_memsafe.rewrite.total_order import (
@@ -39,6 +40,13 @@ LEAST_SAVING = 2
 FEWEST_ELEMENTS = 10_000
 """Of all rows. Below it the calls themselves take the time."""
 
+FEWEST_SORTED = 500
+"""The same for 64-bit dtypes, whose calls sort."""
+
+MOST_COUNTED = 128
+"""Elements of a row of a 64-bit dtype that are compared each with each: for 48 that takes a tenth
+of the time of sorting, for 390 as long."""
+
 
 @rule("get_tuple_element")
 def top_k_by_groups(node: Node) -> Outcome:
@@ -53,7 +61,7 @@ def top_k_by_groups(node: Node) -> Outcome:
     if top.name != "top_k" or not top["k"] or not has_order(top.operands[0].dtype):
         return None
     (x,), k = top.operands, top["k"]
-    if x.tensor.size < FEWEST_ELEMENTS:
+    if x.tensor.size < _fewest(x.dtype):
         return None
     n = x.shape[-1]
     if LEAST_SAVING * (n // GROUP_SIZE + GROUP_SIZE * k + n % GROUP_SIZE) > n:
@@ -77,8 +85,32 @@ def top_k_as_f32(node: Node) -> Outcome:
     return positions if node["index"] else from_f32(values, x.dtype)
 
 
-TOP_K = Optimizer("top_k", (*SORTED_SLICE.rules, top_k_by_groups, top_k_as_f32))
+@rule("get_tuple_element")
+def top_k_by_ranks(node: Node) -> Outcome:
+    """top_k(x) => the elements that 0, 1, ... k - 1 others come before, for short rows of 64 bits"""
+    top = node.operands[0]
+    if top.name != "top_k" or not top["k"] or not _is_sorted(top.operands[0].dtype):
+        return None
+    (x,), k = top.operands, top["k"]
+    if x.tensor.size < FEWEST_SORTED:
+        return None
+    if x.shape[-1] > MOST_COUNTED:
+        return Skip(f"{x.shape[-1]} elements are sorted as fast as each is compared with each")
+    values, positions = _by_ranks(_rows(x), k)
+    return build.reshape((values, positions)[node["index"]], node.shape)
+
+
+TOP_K = Optimizer("top_k", (*SORTED_SLICE.rules, top_k_by_groups, top_k_as_f32, top_k_by_ranks))
 """With the rules for slices, for what is sorted inside a user's loop."""
+
+
+def _is_sorted(dtype: str) -> bool:
+    """Whether the back end sorts, and `top_k_as_f32` cannot spare it that."""
+    return has_order(dtype) and not fits_f32(dtype)
+
+
+def _fewest(dtype: str) -> int:
+    return FEWEST_SORTED if _is_sorted(dtype) else FEWEST_ELEMENTS
 
 
 def _rows(x: Node) -> Node:
@@ -105,6 +137,46 @@ def _by_groups(x: Node, k: int) -> tuple[Node, Node]:
         positions = _joined(positions, _counted(rows, n - rest, n))
     values, found = _top_k(candidates, k)
     return values, build.reshape(_windows(positions, found, 1), found.shape)
+
+
+def _by_ranks(x: Node, k: int) -> tuple[Node, Node]:
+    """The values and positions of each row's top k, by how many others come before an element."""
+    key = _filled_up(order_key(x))
+    rows, n = key.shape
+    shape = (rows, k, *_tiles(n))
+    ranks = build.broadcast(build.reshape(_ranks(key), (rows, *_tiles(n))), shape, (0, 2, 3))
+    found = build.compare(ranks, _iota(1, shape), "EQ")
+    places = build.broadcast(build.reshape(_iota(0, (n,)), _tiles(n)), shape, (2, 3))
+    chosen = build.emit("select", (found, places, filled(0, places, shape)))
+    positions = sum_over(chosen, (2, 3))
+    return build.reshape(_windows(x, positions, 1), positions.shape), positions
+
+
+def _ranks(key: Node) -> Node:
+    """How many elements of its row come before each: larger ones, and equal ones to its left."""
+    rows, n = key.shape
+    shape = (rows, n, *_tiles(n))
+    element = build.broadcast(key, shape, (0, 1))
+    other = build.broadcast(build.reshape(key, (rows, *_tiles(n))), shape, (0, 2, 3))
+    left = build.compare(_iota(1, (n, n)), _iota(0, (n, n)), "LT")
+    left = build.broadcast(build.reshape(left, (n, *_tiles(n))), shape, (1, 2, 3))
+    equal = build.emit("and", (build.compare(other, element, "EQ"), left))
+    before = build.emit("or", (build.compare(other, element, "GT"), equal))
+    return sum_over(build.convert(before, "i32"), (2, 3))
+
+
+def _tiles(n: int) -> tuple[int, int]:
+    """An axis as two: of more than 32 elements, XLA would store what it is to sum."""
+    return n // GROUP_SIZE, GROUP_SIZE
+
+
+def _filled_up(key: Node) -> Node:
+    """Rows that fall apart into groups; what is added comes after all else."""
+    rows, n = key.shape
+    limits = integer_range(key.dtype)
+    assert limits is not None
+    added = -n % GROUP_SIZE
+    return _joined(key, filled(limits[0], key, (rows, added))) if added else key
 
 
 def _largest(x: Node) -> Node:
@@ -138,14 +210,16 @@ def _windows(x: Node, starts: Node, size: int) -> Node:
 def _counted_from(starts: Node) -> Node:
     """The positions of the elements of groups: [rows, groups, GROUP_SIZE]."""
     shape = (*starts.shape, GROUP_SIZE)
-    inside = build.emit("iota", (), {"iota_dimension": 2}, type=TensorType("i32", shape))
-    return build.add(build.broadcast(starts, shape, (0, 1)), inside)
+    return build.add(build.broadcast(starts, shape, (0, 1)), _iota(2, shape))
 
 
 def _counted(rows: int, start: int, limit: int) -> Node:
-    type_ = TensorType("i32", (rows, limit - start))
-    numbers = build.emit("iota", (), {"iota_dimension": 1}, type=type_)
-    return build.add(numbers, filled(start, numbers, type_.shape))
+    numbers = _iota(1, (rows, limit - start))
+    return build.add(numbers, filled(start, numbers, numbers.shape))
+
+
+def _iota(axis: int, shape: tuple[int, ...]) -> Node:
+    return build.emit("iota", (), {"iota_dimension": axis}, type=TensorType("i32", shape))
 
 
 def _joined(x: Node, y: Node) -> Node:
