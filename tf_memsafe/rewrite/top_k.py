@@ -87,7 +87,7 @@ def top_k_as_f32(node: Node) -> Outcome:
 
 @rule("get_tuple_element")
 def top_k_by_ranks(node: Node) -> Outcome:
-    """top_k(x) => the elements that 0, 1, ... k - 1 others come before, for short rows of 64 bits"""
+    """top_k(x, k) => the elements that at most k - 1 others come before, for short 64-bit rows"""
     top = node.operands[0]
     if top.name != "top_k" or not top["k"] or not _is_sorted(top.operands[0].dtype):
         return None
