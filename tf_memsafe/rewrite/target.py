@@ -17,6 +17,7 @@ from tf_memsafe.rewrite.cholesky import cholesky_by_blocks
 from tf_memsafe.rewrite.columns_once import columns_once
 from tf_memsafe.rewrite.maths import slice_axis
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
+from tf_memsafe.rewrite.side_by_side import groups_side_by_side
 from tf_memsafe.rewrite.written_sum import written_sum
 
 TINY_INNER_SIZES = {2, 3}
@@ -141,5 +142,13 @@ def _disguised(name: str, dtype: str) -> Region:
 
 
 TARGET = Optimizer(
-    "target", (tiny_inner_size, long_rows_of_product, written_sum, columns_once, cholesky_by_blocks)
+    "target",
+    (
+        tiny_inner_size,
+        long_rows_of_product,
+        written_sum,
+        groups_side_by_side,
+        columns_once,
+        cholesky_by_blocks,
+    ),
 )
