@@ -21,6 +21,8 @@ LIMIT = 8_000_000_000
 LARGEST = {Size.FULL: 5_000, Size.QUICK: 2_000, Size.TINY: 30}
 LENGTHS = {Size.FULL: [4, 8, 16, 32, 72], Size.QUICK: [4, 72], Size.TINY: [4]}
 TOLERANCE = 1e-4
+FEW = 8
+"""Matrices: of more, the search of all orders takes long."""
 
 
 def random_sizes(length: int, largest: int, least: int = 1) -> list[int]:
@@ -50,6 +52,13 @@ def chains(size: Size) -> Iterator[tuple[str, list[int]]]:
         yield f"10 of {small} x {small}", [small] * 11
 
 
+def parts(length: int) -> list[Contender]:
+    """What the product takes at least."""
+    ordered = floor("XLA's products in their best order", "ordered_chain", "best_order")
+    idle = floor("a call that multiplies nothing", "nothing")
+    return [ordered, idle] if length <= FEW else [idle]
+
+
 def cases(size: Size) -> Iterator[Case]:
     for name, sizes in chains(size):
         yield Case(
@@ -61,7 +70,7 @@ def cases(size: Size) -> Iterator[Case]:
                 Contender("numpy multi_dot", "numpy_chain", speed=1.0),
                 Contender("opt_einsum", "opt_einsum_chain", speed=1.0),
                 Contender("torch multi_dot", "torch_cpu", speed=1.0),
-                floor("a call that multiplies nothing", "nothing"),
+                *parts(len(sizes) - 1),
             ],
             partial(matrices, sizes),
             tolerance=TOLERANCE,
