@@ -102,7 +102,19 @@ def test_refuses_what_is_as_large() -> None:
     result = rewritten(nearest_of_groups, values(3), values(400))
     assert not result.rewrites
     (refusal,) = result.refusals
-    assert refusal.reason == "it is computed of 403 elements, as many as the 1200 that are reduced"
+    assert refusal.reason == "1200 elements are few to be computed of 403"
+
+
+@pytest.mark.parametrize(("width", "fires"), [(5, True), (6, False)])
+def test_refuses_many_coordinates(width: int, fires: bool) -> None:
+    def nearest(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        distances = sum(tf.abs(x[:, i, None] - y[None, :, i]) for i in range(width))
+        return tf.reduce_min(tf.reshape(distances, [x.shape[0], -1, 4]), -1)
+
+    result = rewritten(nearest, values(99, width), values(128, width))
+    assert bool(result.rewrites) == fires
+    reason = "it is computed of 12 values, too many to be read in vectors"
+    assert [refusal.reason for refusal in result.refusals] == [reason] * (not fires)
 
 
 # --- numbers ------------------------------------------------------------------------------------
