@@ -14,7 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-REPEATS = 7
+REPEATS = 30
+"""Over a minute or two: others may use the processor for a while."""
 TIMES = 50
 """Exponentials of each element, one after the other: more than what it takes to start a program."""
 
