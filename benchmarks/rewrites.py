@@ -112,6 +112,9 @@ def searches() -> Iterator[Case]:
                 types = (floats(max(1, SEARCHED // size), size, dtype=dtype),)
                 name = f"{dtype.name}, n={size}, k={k}"
                 yield Case("top_k", name, lambda x, k=k: tf.math.top_k(x, k), types)
+    for size in (16, 48, 128):
+        types = (floats(SEARCHED // (10 * size), size, dtype=tf.float64),)
+        yield Case("top_k", f"float64, n={size}, k=10", lambda x: tf.math.top_k(x, 10), types)
     rows = (floats(40, 100_000),)
     yield Case("top_k", "sort(x)[:10]", lambda x: tf.sort(x)[:, :10], rows)
     yield Case("top_k", "argsort(x)[-10:]", lambda x: tf.argsort(x)[:, -10:], rows)
@@ -137,10 +140,19 @@ def targets() -> Iterator[Case]:
         for dimension in (3, 10, 30, 100):
             types = tuple(floats(rows, dimension, dtype=dtype) for rows in (1000, 4000))
             yield Case("target", f"L1, {dtype.name}, D={dimension}", nearest_in_l1, types)
+        for dimension in (2, 5, 8):
+            types = floats(20, dimension, dtype=dtype), floats(80_000, dimension, dtype=dtype)
+            name = f"L1 of groups, {dtype.name}, D={dimension}"
+            yield Case("target", name, nearest_of_groups, types)
 
 
 def nearest_in_l1(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.reduce_min(tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1), -1)
+
+
+def nearest_of_groups(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    distances = tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1)
+    return tf.reduce_min(tf.reshape(distances, [x.shape[0], -1, 8]), -1)
 
 
 def factorised(x: tf.Tensor) -> tf.Tensor:

@@ -66,7 +66,9 @@ class Case:
 
     contenders: ours is the first, with which the others' results are compared. agreement: how far
     two results are apart, at most `tolerance`. timeout: seconds that a call may take. rounds: turns
-    of each contender, at most. series: the curve of which the case is a point.
+    of each contender, at most. series: the curve of which the case is a point. alone: whether each
+    contender has all its turns before the next one's first, because the memory of all together is
+    more than there is.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Case:
     rounds: int = 5
     least: Work = Work()
     series: str = ""
+    alone: bool = False
 
 
 def normal(*shape: int, dtype: str = "float32", seed: int = 0) -> npt.NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,18 +94,31 @@ class _Turns:
                 self.outcomes[i].problem = f"not installed (no {python})"
 
     def run(self) -> list[Outcome]:
+        everyone = list(self.children)
         try:
-            self._each(self._hello)
-            self._each(self._prepare)
-            for _ in range(min(self.case.rounds, self.plan.rounds)):
-                self._each(self._turn)
+            self._each(everyone, self._hello)
+            for group in [[i] for i in everyone] if self.case.alone else [everyone]:
+                self._measure(group)
         finally:
-            for child in self.children.values():
-                child.close()
+            self._close(list(self.children))
         return self.outcomes
 
-    def _each(self, step: Any) -> None:
-        for i in list(self.children):
+    def _measure(self, group: list[int]) -> None:
+        self._each(group, self._prepare)
+        for _ in range(min(self.case.rounds, self.plan.rounds)):
+            self._each(group, self._turn)
+        if self.case.alone:
+            self._close(group)
+
+    def _close(self, group: list[int]) -> None:
+        for i in group:
+            if i in self.children:
+                self.children.pop(i).close()
+
+    def _each(self, group: list[int], step: Callable[[int], None]) -> None:
+        for i in group:
+            if i not in self.children:
+                continue
             try:
                 step(i)
             except StoppedError as stopped:

@@ -15,11 +15,12 @@ HEAD = """# Benchmarks
 
 Made by {commands}.{missing}
 
-Each contender runs in a process of its own, on the same data, with all cores; they take turns.
-Seconds are medians over the turns, after a first call that is not counted, unless it is a long one
-of what compiles little or nothing; ± is from the fastest to the slowest turn. (2.1x) is how many
-times our seconds it takes. *Bound* is the share of our time that the machine would need at its
-best, as measured below. Resident memory is how far a process grew, at most, over one that holds its
+Each contender runs in a process of its own, on the same data, with all cores; they take turns, or
+come one after the other where the machine's memory is too small for all at once. Seconds are
+medians over the turns, after a first call that is not counted, unless it is a long one of what
+compiles little or nothing; ± is from the fastest to the slowest turn. (2.1x) is how many times our
+seconds it takes. *Bound* is the share of our time that the machine would need at its best, as
+measured below. Resident memory is how far a process grew, at most, over one that holds its
 libraries and the data; what a compiler leaves behind is in it. *Proven* is the peak that tf_memsafe
 vouches for before it runs, arguments included, and *as written* is that of the same function
 without a limit; "fits" is one that runs as it was written. What a contender has no figure for took

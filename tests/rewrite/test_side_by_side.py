@@ -105,6 +105,18 @@ def test_refuses_what_is_as_large() -> None:
     assert refusal.reason == "1200 elements are few to be computed of 403"
 
 
+def test_refuses_what_another_reads() -> None:
+    def nearest_and_mean(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        distances = tf.abs(x[:, None] - y[None])
+        nearest = tf.reduce_min(tf.reshape(distances, [x.shape[0], -1, 4]), -1)
+        return nearest + tf.reduce_mean(distances, -1, keepdims=True)
+
+    result = rewritten(nearest_and_mean, values(99), values(128))
+    assert not result.rewrites
+    (refusal,) = result.refusals
+    assert refusal.reason == "it would be computed again for each of its users"
+
+
 @pytest.mark.parametrize(("width", "fires"), [(5, True), (6, False)])
 def test_refuses_many_coordinates(width: int, fires: bool) -> None:
     def nearest(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

@@ -19,7 +19,8 @@ from tf_memsafe.rewrite.maths import (
     transpose,
     with_shape,
 )
-from tf_memsafe.rewrite.rule import Outcome, Skip, rule
+from tf_memsafe.rewrite.readers import readers
+from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 LARGEST_GROUP = 32
 """Elements of a group. XLA reduces more in two steps, and stores those of the first."""
@@ -40,12 +41,12 @@ COMPUTED = ELEMENTWISE | {"bitcast_convert"}
 theirs, a bitcast is one."""
 
 
-@rule("reduce")
-def groups_side_by_side(node: Node) -> Outcome:
+@rule_with_uses("reduce")
+def groups_side_by_side(node: Node, uses: Uses) -> Outcome:
     """max(reshape(f(x), [n / 8, 8]), -1) => max(f(transpose(reshape(x, [n / 8, 8]))), -2)
 
-    For an x that is much smaller than f(x). Exact but for the rounding of sums, whose terms may be
-    added in another order.
+    For an x that is much smaller than f(x), which nothing else reads whole. Exact but for the
+    rounding of sums, whose terms may be added in another order.
     """
     if not _reduces_groups(node):
         return None
@@ -54,11 +55,8 @@ def groups_side_by_side(node: Node) -> Outcome:
     moved = move.grouped(grouped)
     if moved is None or not move.leaves:
         return None
-    if len(move.leaves) > MOST_LEAVES:
-        return Skip(f"it is computed of {len(move.leaves)} values, too many to be read in vectors")
-    leaves = sum(leaf.tensor.size for leaf in move.leaves)
-    if LEAST_REPEATS * leaves > grouped.tensor.size:
-        return Skip(f"{grouped.tensor.size} elements are few to be computed of {leaves}")
+    if refusal := _refusal(grouped, move, uses):
+        return refusal
     attributes = {"dimensions": (grouped.tensor.rank - 2,)}
     return build.emit("reduce", (moved, node.operands[1]), attributes, regions=node.regions)
 
@@ -69,23 +67,34 @@ def _reduces_groups(node: Node) -> bool:
     if len(node.operands) != 2 or grouped.tensor.size < FEWEST_ELEMENTS or grouped.tensor.rank < 2:
         return False
     *_, groups, size = grouped.shape
-    shaped = 1 < size <= LARGEST_GROUP <= groups and node["dimensions"] == (
-        grouped.tensor.rank - 1,
-    )
-    return shaped and grouped.name in COMPUTED | {"reshape"}
+    is_last = node["dimensions"] == (grouped.tensor.rank - 1,)
+    computed = grouped.name in COMPUTED | {"reshape"}
+    return is_last and computed and 1 < size <= LARGEST_GROUP <= groups
+
+
+def _refusal(grouped: Node, move: _Move, uses: Uses) -> Skip | None:
+    """Why groups that could be side by side are to stay one after the other."""
+    if len(move.leaves) > MOST_LEAVES:
+        return Skip(f"it is computed of {len(move.leaves)} values, too many to be read in vectors")
+    leaves = sum(leaf.tensor.size for leaf in move.leaves)
+    if LEAST_REPEATS * leaves > grouped.tensor.size:
+        return Skip(f"{grouped.tensor.size} elements are few to be computed of {leaves}")
+    if len({reader for node in move.computed for reader in readers(node, uses)}) > 1:
+        return Skip("it would be computed again for each of its users")
+    return None
 
 
 class _Move:
     """Of values [..., groups, size], the same as [..., size, groups].
 
-    leaves: what was put into that order so far, or repeated in it. None of a method says that a
-    value is not computed of smaller ones, element by element.
+    computed: the values for which that was looked for so far. leaves: the smaller ones of which
+    they are computed. None of a method says that a value is not, element by element.
     """
 
     def __init__(self, shape: Sequence[int]) -> None:
         *self._lead, self._groups, self._size = shape
         self._shape = (*self._lead, self._size, self._groups)
-        self._known: dict[Node, Node | None] = {}
+        self.computed: dict[Node, Node | None] = {}
         self.leaves: set[Node] = set()
 
     def grouped(self, node: Node) -> Node | None:
@@ -108,9 +117,9 @@ class _Move:
         return self._computed(node, self._flat)
 
     def _computed(self, node: Node, operand_of: Callable[[Node], Node | None]) -> Node | None:
-        if node not in self._known:
-            self._known[node] = self._newly_computed(node, operand_of)
-        return self._known[node]
+        if node not in self.computed:
+            self.computed[node] = self._newly_computed(node, operand_of)
+        return self.computed[node]
 
     def _newly_computed(self, node: Node, operand_of: Callable[[Node], Node | None]) -> Node | None:
         value = repeated_value(node)

@@ -11,13 +11,13 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.rewrite.maths import (
     ELEMENTWISE,
-    VIEWS,
     filled,
     is_sum,
     repeated_value,
     slice_axis,
     with_shape,
 )
+from tf_memsafe.rewrite.readers import readers
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 MOST_TERMS = 128
@@ -30,9 +30,6 @@ LEAST_REPEATS = 4
 """How many times larger what is summed is to be than what it is computed from."""
 
 DTYPES = {"f32", "f64"}
-
-PARTIAL = {"dynamic_slice", "gather", "slice"}
-"""Ops that read some elements of an operand: XLA computes those alone."""
 
 
 @rule_with_uses("reduce")
@@ -54,7 +51,7 @@ def written_sum(node: Node, uses: Uses) -> Outcome:
         return None
     if summed.shape[axis] > MOST_TERMS:
         return Skip(f"{summed.shape[axis]} terms take long to compile")
-    if len(_readers(node, uses)) > 1:
+    if len(readers(node, uses)) > 1:
         return Skip("its terms would be computed again for each of its users")
     total = _term(summed, axis, 0, {})
     for index in range(1, summed.shape[axis]):
@@ -81,25 +78,6 @@ def _leaves(node: Node) -> set[Node]:
             pending += value.operands
         else:
             found.add(value.operands[0] if value.name == "broadcast_in_dim" else value)
-    return found
-
-
-def _readers(node: Node, uses: Uses) -> set[Node]:
-    """What uses the whole sum, or what is computed from it element by element."""
-    found: set[Node] = set()
-    seen = {node}
-    pending = [node]
-    while pending:
-        value = pending.pop()
-        found |= {value} & uses.results
-        for user in uses.users.get(value, ()):
-            if user in seen or user.name in PARTIAL:
-                continue
-            seen.add(user)
-            if _is_computed(user) or user.name in VIEWS:
-                pending.append(user)
-            else:
-                found.add(user)
     return found
 
 
