@@ -283,6 +283,62 @@ def test_the_page_says_what_was_run_again(tmp_path: Path) -> None:
     assert "Made by `make bench`, then `benchmarks/run.py --only fits`.\n" in page
 
 
+def test_a_case_that_is_measured_again_stays_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, frame = map(importlib.import_module, ("frame.command", "frame.case"))
+    cases = [frame.Case(name, "work", [], dict) for name in ("first", "second", "third")]
+    path, measured = tmp_path / "found.json", iter(range(9))
+
+    def measure(case: Any, _: Any) -> dict[str, Any]:
+        return {"name": case.name, "contenders": [], "turn": next(measured)}
+
+    for options in ([], ["--only", "second"]):
+        monkeypatch.setattr(sys, "argv", ["script", "--json", str(path), *options])
+        assert command.main("Claim.", lambda _: cases, measure) == 0
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["name"], row["turn"]) for row in rows] == [
+        ("first", 0),
+        ("second", 3),
+        ("third", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("alone", "order"), [(False, ["a", "b", "a", "b"]), (True, ["a", "a", "b", "b"])]
+)
+def test_contenders_take_turns_unless_each_is_alone(
+    alone: bool, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, frame = map(importlib.import_module, ("frame.measure", "frame.case"))
+    turns, closed = [], []
+
+    class Fake:
+        def __init__(self, python: str, case: Any, contender: Any, result: Path) -> None:
+            self.contender = contender
+            np.savez(result, 0)
+
+        def hello(self) -> dict[str, str]:
+            return {}
+
+        def ask(self, command: str, timeout: float) -> dict[str, Any]:
+            if command == "run":
+                assert not alone or self.contender.name == "a" or closed == ["a"]
+                turns.append(self.contender.name)
+            return {} if command == "report" else {"seconds": 1.0, "resident": 0}
+
+        def close(self) -> None:
+            closed.append(self.contender.name)
+
+    monkeypatch.setattr(measure, "Child", Fake)
+    monkeypatch.setattr(measure, "PAUSE", 0)
+    contenders = [frame.Contender(name, "none", peer=False) for name in ("a", "b")]
+    case = frame.Case("case", "work", contenders, dict, rounds=2, alone=alone)
+    measure.measure(case, measure.Plan(sys.executable, ""))
+    assert turns == order
+    assert closed == ["a", "b"]
+
+
 def test_results_that_differ_are_problems() -> None:
     problems = importlib.import_module("frame.table").problems
     assert problems(results()["knn"]["rows"]) == ["small: Fast differs by 5.0e-01"]

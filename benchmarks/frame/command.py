@@ -42,12 +42,13 @@ def main(
         options.timeout or TIMEOUT[size],
     )
     rows = _rows(options.json) if options.only else {}
-    for case in cases(size):
+    every = list(cases(size))
+    for case in every:
         if options.only and not any(name in case.name for name in options.only):
             continue
         rows[case.name] = measure(case, plan)
         print(line(rows[case.name]), flush=True)
-        _write(options.json, claim, rows)
+        _write(options.json, claim, [rows[each.name] for each in every if each.name in rows])
     return _verdict(rows)
 
 
@@ -57,10 +58,10 @@ def _rows(path: Path | None) -> Rows:
     return {row["name"]: row for row in found}
 
 
-def _write(path: Path | None, claim: str, rows: Rows) -> None:
+def _write(path: Path | None, claim: str, rows: list[dict[str, Any]]) -> None:
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"claim": claim, "rows": [*rows.values()]}, indent=1))
+        path.write_text(json.dumps({"claim": claim, "rows": rows}, indent=1))
 
 
 def _verdict(rows: Rows) -> int:
