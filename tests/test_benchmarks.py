@@ -311,7 +311,8 @@ def test_contenders_take_turns_unless_each_is_alone(
     alone: bool, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure, frame = map(importlib.import_module, ("frame.measure", "frame.case"))
-    turns, closed = [], []
+    turns: list[str] = []
+    closed: list[str] = []
 
     class Fake:
         def __init__(self, python: str, case: Any, contender: Any, result: Path) -> None:

@@ -44,8 +44,8 @@ FEWEST_SORTED = 500
 """The same for 64-bit dtypes, whose calls sort."""
 
 MOST_COUNTED = 128
-"""Elements of a row of a 64-bit dtype that are compared each with each: for 48 that takes a tenth
-of the time of sorting, for 390 as long."""
+"""Elements of a row of a 64-bit dtype that are compared each with each: in 2,000 rows of 16 to 256
+that takes a fourth to a third of the time of sorting, in rows of 390 as long."""
 
 
 @rule("get_tuple_element")
@@ -95,7 +95,7 @@ def top_k_by_ranks(node: Node) -> Outcome:
     if x.tensor.size < FEWEST_SORTED:
         return None
     if x.shape[-1] > MOST_COUNTED:
-        return Skip(f"{x.shape[-1]} elements are sorted as fast as each is compared with each")
+        return Skip(f"{x.shape[-1]} elements are too many to compare each with each")
     values, positions = _by_ranks(_rows(x), k)
     return build.reshape((values, positions)[node["index"]], node.shape)
 
