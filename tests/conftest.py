@@ -114,3 +114,16 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[ConcreteFunction]:
 
     monkeypatch.setattr(xla, "measure", measure)
     return found
+
+
+@pytest.fixture(scope="module")
+def benchmarks_on_path() -> Iterator[None]:
+    """The scripts import each other as they do when they are run."""
+    benchmarks = str(Path(__file__).parents[1] / "benchmarks")
+    before = set(sys.modules)
+    sys.path.insert(0, benchmarks)
+    yield
+    sys.path.remove(benchmarks)
+    for name in set(sys.modules) - before:
+        if benchmarks in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]

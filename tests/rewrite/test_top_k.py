@@ -45,6 +45,12 @@ def reasons(result: Rewritten) -> set[str]:
     return {refusal.reason for refusal in result.refusals}
 
 
+def lines(result: Rewritten) -> list[str]:
+    """The graph as text, without the gathers' numbers."""
+    numbers = re.compile("dimension_numbers=.*index_vector_dim = 2> ")
+    return [numbers.sub("", line) for line in shown(result.graph)]
+
+
 def assert_exact(dtype: str, values: np.ndarray, k: int, *taken: int, fires: bool = True) -> None:
     """The same bits as the plain op gives, which XLA sorts all for."""
     plain = graph(dtype, values.shape, k, *taken)
@@ -82,8 +88,7 @@ def awkward(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 def test_by_groups() -> None:
     result = apply(Optimizer("groups", (top_k_by_groups,)), graph("i64", (2, 42), 1))
     assert rules(result) == ["top_k_by_groups"] * 2
-    numbers = re.compile("dimension_numbers=.*index_vector_dim = 2> ")
-    assert [numbers.sub("", line) for line in shown(result.graph)] == [
+    assert lines(result) == [
         "graph(%1: i64[2,42]):",
         "%2 = slice(%1) start_indices=[0,0] limit_indices=[2,40] strides=[1,1] : i64[2,40]",
         "%3 = reshape(%2) : i64[2,5,8]",
@@ -141,8 +146,7 @@ def test_as_f32() -> None:
 def test_by_ranks() -> None:
     result = apply(TOP_K, graph("i64", (2, 15), 3))
     assert rules(result) == ["top_k_by_ranks"] * 2
-    numbers = re.compile("dimension_numbers=.*index_vector_dim = 2> ")
-    assert [numbers.sub("", line) for line in shown(result.graph)] == [
+    assert lines(result) == [
         "graph(%1: i64[2,15]):",
         "%2 = constant() -9223372036854775808 : i64[]",
         "%3 = broadcast_in_dim(%2) broadcast_dimensions=[] : i64[2,1]",

@@ -64,7 +64,7 @@ def _band(matrix: NDArray[Any]) -> _Band | None:
 def _is_inside(band: _Band, shape: Sequence[int], axes: Sequence[int]) -> Node:
     """Whether each element is in the band; the matrix has these two axes."""
     type_ = TensorType("i32", tuple(shape))
-    row, column = (build.emit("iota", (), {"iota_dimension": axis}, type=type_) for axis in axes)
+    row, column = (build.iota(axis, type_) for axis in axes)
     diagonal = build.subtract(column, row)
     if band.stop == band.first + 1:
         return build.compare(diagonal, _filled(band.first, type_), "EQ")

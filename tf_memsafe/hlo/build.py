@@ -75,6 +75,11 @@ def zeros(type: TensorType) -> Node:
     return constant(0, type)
 
 
+def iota(axis: int, type: TensorType) -> Node:
+    """The position of each element along an axis."""
+    return emit("iota", (), {"iota_dimension": axis}, type=type)
+
+
 def index(value: int) -> Node:
     """A scalar i32, the type of the offsets and counters that loops use."""
     return constant(value, TensorType("i32"))

@@ -137,4 +137,4 @@ def _where(kept: Node, x: Node, other: float) -> Node:
 
 
 def _counted(shape: tuple[int, ...], axis: int) -> Node:
-    return build.emit("iota", (), {"iota_dimension": axis}, type=TensorType("i32", shape))
+    return build.iota(axis, TensorType("i32", shape))

@@ -112,7 +112,7 @@ def diagonal_of_known(node: Node) -> Outcome:
     shape = (*(found.matrix.shape[axis] for axis in found.batch), found.length)
     axis = found.batch.index(along) if along in found.batch else len(found.batch)
     type_ = found.matrix.tensor.with_shape(shape)
-    count = build.emit("iota", (), {"iota_dimension": axis}, type=type_)
+    count = build.iota(axis, type_)
     start = dict(zip(found.axes, found.start, strict=True)).get(along, 0)
     return build.reshape(build.add(count, filled(start, count, shape)), node.shape)
 
@@ -142,9 +142,7 @@ def diagonal_of_view(node: Node) -> Outcome:
         return Skip(f"a sum of {matrix.dtype} is not known to keep a single value")
     apart = found.start[1] - found.start[0]
     type_ = matrix.tensor.with_dtype("i32")
-    row, column = (
-        build.emit("iota", (), {"iota_dimension": axis}, type=type_) for axis in found.axes
-    )
+    row, column = (build.iota(axis, type_) for axis in found.axes)
     shifted = build.add(row, filled(apart, row, row.shape)) if apart else row
     on_it = build.compare(shifted, column, "EQ")
     terms = build.emit("select", (on_it, matrix, filled(-0.0, matrix, matrix.shape)))

@@ -60,7 +60,7 @@ class Diagonal:
 
     def _positions(self, start: int) -> Node:
         type_ = TensorType("i32", (1, self.length))
-        count = build.emit("iota", (), {"iota_dimension": 1}, type=type_)
+        count = build.iota(1, type_)
         return build.add(count, build.constant(start, type_)) if start else count
 
 

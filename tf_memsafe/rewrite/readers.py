@@ -9,8 +9,9 @@ from tf_memsafe.rewrite.rule import Uses
 PARTIAL = {"dynamic_slice", "gather", "slice"}
 """Ops that read some elements of an operand: XLA computes those alone."""
 
-PASSED_ON = ELEMENTWISE | VIEWS | {"bitcast_convert"}
-"""Ops that XLA computes together with what uses them."""
+COMPUTED = ELEMENTWISE | {"bitcast_convert"}
+"""Ops of which each element is computed of the same elements of the operands: where its shape is
+theirs, a bitcast is one."""
 
 
 def readers(node: Node, uses: Uses) -> set[Node]:
@@ -25,7 +26,7 @@ def readers(node: Node, uses: Uses) -> set[Node]:
             if user in seen or user.name in PARTIAL:
                 continue
             seen.add(user)
-            if user.name in PASSED_ON:
+            if user.name in COMPUTED | VIEWS:
                 pending.append(user)
             else:
                 found.add(user)

@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.rewrite.maths import (
-    ELEMENTWISE,
     filled,
     repeated_value,
     slice_axis,
     transpose,
     with_shape,
 )
-from tf_memsafe.rewrite.readers import readers
+from tf_memsafe.rewrite.readers import COMPUTED, readers
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 LARGEST_GROUP = 32
@@ -33,12 +32,8 @@ LEAST_REPEATS = 4
 
 MOST_LEAVES = 10
 """Values that it is computed of, two for each coordinate of distances. With 16, XLA's compiler
-gives up on vectors (it would have to rule out that the result overlaps any of them), and takes
-three times as long as with groups one after the other."""
-
-COMPUTED = ELEMENTWISE | {"bitcast_convert"}
-"""Ops of which each element is computed of the same elements of the operands: where its shape is
-theirs, a bitcast is one."""
+gives up on vectors (it would have to rule out that the result overlaps any of them), and is slower
+than with groups one after the other."""
 
 
 @rule_with_uses("reduce")
