@@ -57,7 +57,7 @@ def test_a_limit_that_it_fits() -> None:
 
 
 def test_a_bound_settles_what_surely_fits(measured: list[ConcreteFunction]) -> None:
-    found = proof_of(kernel, *specs(), limit=10_000_000, bound_is_enough=True)
+    found = proof_of(kernel, *specs(), limit=10_000_000, for_calls=True)
     assert found.fits_as_written
     assert measured == []
     exact = proof_of(kernel, *specs(), limit=10_000_000)
@@ -71,7 +71,7 @@ def test_an_estimate_settles_what_surely_does_not(
 ) -> None:
     limit, types = 200_000, specs(5 * COUNT)
     function = kind(kernel).get_concrete_function(*types)
-    found = prove(function, types, limit, get_optimizer_options(), bound_is_enough=True)
+    found = prove(function, types, limit, get_optimizer_options(), for_calls=True)
     assert found.fits
     assert not found.fits_as_written
     assert not found.before.exact
@@ -83,7 +83,7 @@ def test_an_estimate_settles_what_surely_does_not(
 
 
 def test_the_peak_as_written_is_measured_for_an_error(measured: list[ConcreteFunction]) -> None:
-    found = proof_of(kernel, *specs(5 * COUNT), limit=5_000, bound_is_enough=True)
+    found = proof_of(kernel, *specs(5 * COUNT), limit=5_000, for_calls=True)
     assert not found.fits
     assert found.before.exact
     assert len(set(measured)) == len(measured) <= MOST_COMPILES + 1

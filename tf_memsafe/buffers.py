@@ -53,18 +53,20 @@ class Instruction:
 class BufferAssignment:
     """What a compiled function needs at once, as XLA itself lays it out.
 
+    exact: whether XLA compiled it. has_timeline: whether what it said has one, empty or not.
     instructions: those of the timeline, by name.
     """
 
     allocations: tuple[Allocation, ...]
     timeline: tuple[HeapEvent, ...] = ()
     exact: bool = True
+    has_timeline: bool = True
     instructions: Mapping[str, Instruction] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def estimated(cls, peak: int) -> BufferAssignment:
         """A stand-in for where nothing is compiled, because a bound settles the question."""
-        return cls((Allocation(peak, "estimate"),), exact=False)
+        return cls((Allocation(peak, "estimate"),), exact=False, has_timeline=False)
 
     @property
     def peak(self) -> int:

@@ -43,8 +43,12 @@ class Executable:
 
 
 @stage("proving")
-def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
+def compile_graph(
+    graph: Graph, constants: Sequence[Node] = (), for_calls: bool = False
+) -> Executable:
     """Writes and compiles a graph whose last parameters are these large constants.
+
+    for_calls: let the first call find it compiled, where that can be; there is no timeline then.
 
     Raises xla.XlaCompileError when XLA cannot compile it.
     """
@@ -56,7 +60,8 @@ def compile_graph(graph: Graph, constants: Sequence[Node] = ()) -> Executable:
     tensors = tuple(
         tf.constant(np.reshape(literal(constant), constant.shape)) for constant in constants
     )
-    return Executable(text, function, tensors, xla.measure(function, inputs), graph)
+    measured = xla.compile_for_calls if for_calls else xla.measure
+    return Executable(text, function, tensors, measured(function, inputs), graph)
 
 
 def tensor_spec(type_: TensorType) -> tf.TensorSpec:

@@ -135,7 +135,9 @@ class LimitedFunction:
         with self._lock:
             try:
                 with progress(xla.name_of(self.function)):
-                    proof = prove(self.function, self.specs, self.limit, self.optimizers, True)
+                    proof = prove(
+                        self.function, self.specs, self.limit, self.optimizers, for_calls=True
+                    )
             except XlaCompileError as error:
                 leave(self.function, not_compiled(error, self.function.graph))
                 return None
@@ -195,7 +197,7 @@ class LimitedFunction:
         return outputs[: len(self.result_specs)]
 
     def _outputs(self, values: Values) -> list[tf.Tensor]:
-        """What the program returns; the first time, TensorFlow compiles it once more to run it."""
+        """What the program returns; the first time, it may have to be compiled to be run."""
         if self._has_run:
             return self._executable(values)
         with progress(xla.name_of(self.function)), stage("compiling and running"):
@@ -211,7 +213,7 @@ class LimitedFunction:
         assert proof.graph is not None
         with self._lock:
             if self.runs_as_written:
-                return compile_graph(proof.graph, proof.constants)
+                return compile_graph(proof.graph, proof.constants, for_calls=True)
             assert proof.executable is not None
             return proof.executable
 

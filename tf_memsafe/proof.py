@@ -7,7 +7,7 @@ limit, a rewritten program may still be clearly faster or smaller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -31,7 +31,7 @@ from tf_memsafe.rewrite.canonical import CANONICAL
 from tf_memsafe.rewrite.canonical_order import with_top_k
 from tf_memsafe.rewrite.driver import Refusal, Rewrite, Rewritten
 from tf_memsafe.rewrite.pipeline import finish, rewrite
-from tf_memsafe.search import Finish, Search
+from tf_memsafe.search import Compile, Finish, Search
 from tf_memsafe.split.checkpoint import checkpoint_loops
 from tf_memsafe.split.cost import cost
 from tf_memsafe.split.liveness import bound_peak, estimate_peak
@@ -121,13 +121,13 @@ def prove(
     specs: Sequence[tf.TensorSpec],
     limit: int | None,
     optimizers: Mapping[str, bool],
-    bound_is_enough: bool = False,
+    for_calls: bool = False,
 ) -> Proof:
     """Holds the function, for arguments of these shapes, to `limit` bytes.
 
-    optimizers: whether each is on, by name. bound_is_enough: take the function to fit, uncompiled,
-    if an upper bound of its peak is within the limit, and not to, if an estimate of it is clearly
-    above; `before` is then that bound, or estimate.
+    optimizers: whether each is on, by name. for_calls: let calls find the program compiled, and
+    take the function to fit, uncompiled, if an upper bound of its peak is within the limit, and not
+    to, if an estimate of it is clearly above; `before` is then that bound, or estimate.
 
     Raises xla.XlaCompileError when XLA cannot compile the function as the user wrote it.
     """
@@ -141,49 +141,51 @@ def prove(
         return replace(proof, before=_measure(function, specs))
     rewritten = rewrite(graph, optimizers)
     last = partial(finish, enabled=optimizers, device=devices.current_type())
-    compiled, search = xla.must_compile(function), _searching(proof, rewritten, last)
-    if bound_is_enough and (bound := bound_peak(graph)) <= limit:
+    compiled = partial(compile_graph, constants=proof.constants, for_calls=for_calls)
+    search, by_xla = _searching(proof, rewritten, last, compiled), xla.must_compile(function)
+    if for_calls and (bound := bound_peak(graph)) <= limit:
         proof = replace(proof, before=BufferAssignment.estimated(bound))
-        return _improve(proof, rewritten, last) if compiled else proof
+        return _improve(proof, rewritten, last, compiled) if by_xla else proof
     uncut = checkpoint_loops(rewritten.graph, limit).graph
     if blockers := unavoidable(uncut, max(limit, MOST_COMPILED)):
         before = BufferAssignment.estimated(estimate_peak(graph))
         return replace(proof, before=before, blockers=blockers)
-    if bound_is_enough and (estimate := estimate_peak(graph)) > CLEARLY_ABOVE * limit:
+    if for_calls and (estimate := estimate_peak(graph)) > CLEARLY_ABOVE * limit:
         estimated = replace(proof, before=BufferAssignment.estimated(estimate))
         searched = _search(estimated, rewritten, search, as_written=False)
         if searched.executable is not None and searched.fits:
             return searched
     proof = replace(proof, before=_measure(function, specs))
     if proof.fits_as_written:
-        proof = _improve(proof, rewritten, last)
-    if compiled:
+        proof = _improve(proof, rewritten, last, compiled)
+    if by_xla:
         return proof if proof.fits_as_written else _search(proof, rewritten, search)
-    return _without_xla(proof, limit, rewritten, search)
+    return _without_xla(proof, limit, rewritten, search, partial(compiled, graph))
 
 
-def _without_xla(proof: Proof, limit: int, rewritten: Rewritten, search: Search) -> Proof:
+def _without_xla(
+    proof: Proof,
+    limit: int,
+    rewritten: Rewritten,
+    search: Search,
+    compile_as_read: Callable[[], Executable],
+) -> Proof:
     """The proof for a function that XLA would not compile: as it is written it may need more.
 
     The program as it was read is run in its place, if that fits. XLA may lay it out otherwise.
     """
     if proof.executable is not None:
         return proof
-    as_read = _compile_as_read(proof) if proof.fits_as_written else None
+    as_read = compile_as_read() if proof.fits_as_written else None
     if as_read is not None and as_read.peak <= limit:
         return replace(proof, executable=as_read)
     searched = _search(proof, rewritten, search, as_written=False)
     if searched.executable is not None and searched.fits:
         return searched
-    as_read = as_read or _compile_as_read(proof)
+    as_read = as_read or compile_as_read()
     if searched.executable is not None and searched.executable.peak <= as_read.peak:
         return searched
     return replace(searched, executable=as_read, split=None)
-
-
-def _compile_as_read(proof: Proof) -> Executable:
-    assert proof.graph is not None
-    return compile_graph(proof.graph, proof.constants)
 
 
 @stage("compiling")
@@ -209,7 +211,7 @@ def _read(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], limit: int
 # --- functions that fit ---
 
 
-def _improve(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
+def _improve(proof: Proof, rewritten: Rewritten, last: Finish, compiled: Compile) -> Proof:
     """The proof with the rewritten program, if that pays and is within the limit, too."""
     graph = proof.graph
     assert graph is not None
@@ -218,7 +220,7 @@ def _improve(proof: Proof, rewritten: Rewritten, last: Finish) -> Proof:
     if proof.has_effects or not _pays(graph, rewritten):
         return proof
     try:
-        executable = compile_graph(rewritten.graph, proof.constants)
+        executable = compiled(rewritten.graph)
     except XlaCompileError as error:
         return replace(proof, failures=(str(error),))
     better = replace(proof, executable=executable, rewrites=rewritten.rewrites)
@@ -241,10 +243,9 @@ def _is_clear(before: int, after: int) -> bool:
 # --- functions that do not ---
 
 
-def _searching(proof: Proof, rewritten: Rewritten, last: Finish) -> Search:
+def _searching(proof: Proof, rewritten: Rewritten, last: Finish, compiled: Compile) -> Search:
     """What looks for programs that fit, and compiles none twice."""
     smaller = any(each.bytes_after < each.bytes_before for each in rewritten.rewrites)
-    compiled = partial(compile_graph, constants=proof.constants)
     device = CPU if devices.current_type() == "CPU" else GPU
     return Search(rewritten.graph, smaller, last, compiled, device)
 

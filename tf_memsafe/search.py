@@ -28,6 +28,9 @@ from tf_memsafe.xla import XlaCompileError
 Finish = Callable[[Graph], Rewritten]
 """Rewrites a planned graph for the last time."""
 
+Compile = Callable[[Graph], Executable]
+"""Writes and compiles a graph that is finished."""
+
 MOST_COMPILES = 3
 """How many programs are compiled for a limit, beside the function as the user wrote it."""
 
@@ -67,7 +70,6 @@ class Search:
     """The programs for one graph.
 
     smaller: whether the graph needs less than what the user wrote, so that it may fit uncut.
-    compiled: writes and compiles a graph that is finished.
     device: what will run them. failures: why XLA could not compile some of them.
     """
 
@@ -76,7 +78,7 @@ class Search:
         graph: Graph,
         smaller: bool,
         finish: Finish,
-        compiled: Callable[[Graph], Executable],
+        compiled: Compile,
         device: Device = CPU,
     ) -> None:
         self.graph = graph

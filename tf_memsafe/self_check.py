@@ -7,7 +7,7 @@ from functools import cache
 
 import tensorflow as tf
 
-from tf_memsafe import xla
+from tf_memsafe import compiled_once, xla
 from tf_memsafe.errors import IncompatibleTensorFlowError
 from tf_memsafe.hlo.reader import read
 from tf_memsafe.hlo.writer import write
@@ -28,7 +28,8 @@ def self_check() -> None:
     Raises:
         IncompatibleTensorFlowError: naming the part that has changed.
     """
-    with tf.init_scope():  # a limit may be set while a function is being traced
+    # In the scope because a limit may be set while a function is being traced.
+    with compiled_once.requested(), tf.init_scope():
         for part, check in CHECKS.items():
             try:
                 works = check(_probe())

@@ -1,9 +1,10 @@
 """The only file that touches TensorFlow's non-public API; `self_check` tests every use of it.
 
 What is used: the HLO of a concrete function and its buffer assignment (`Context.get_compiler_ir`),
-the protobuf classes that read them, the op that runs StableHLO text (`XlaCallModule`), the method
-that every call of a tf.function goes through (`ConcreteFunction._call_flat`), and what tapes and
-forward accumulators are told of a call (`record`, `forwardprop_util`).
+the protobuf classes that read them, the ops that compile a function (`_XlaCompile`) and run
+StableHLO text (`XlaCallModule`), the method that every call of a tf.function goes through
+(`ConcreteFunction._call_flat`), and what tapes and forward accumulators are told of a call
+(`record`, `forwardprop_util`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, TypeAlias
@@ -19,13 +21,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from tf_memsafe import devices
+from tf_memsafe import compiled_once, devices
 from tf_memsafe.buffers import BufferAssignment, read_buffers
 from tf_memsafe.disk_cache import anonymous, remembered
 
 try:
     from tensorflow.compiler.tf2xla.python import xla as tf_xla
     from tensorflow.compiler.xla.service import hlo_pb2
+    from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.eager import context, forwardprop_util, record
     from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
     from tensorflow.python.ops import gradients_util, resource_variable_ops
@@ -43,6 +46,9 @@ STABLEHLO_VERSION = 9
 
 COMPILE_ATTRIBUTE = "_XlaMustCompile"
 
+MOST_ELEMENTS = 2**31 - 1
+"""Along an axis of an argument that `tf.raw_ops.Empty` can reserve."""
+
 
 class XlaCompileError(Exception):
     """XLA cannot compile this function; the message says why.
@@ -58,8 +64,7 @@ class XlaCompileError(Exception):
 
 def name_of(function: ConcreteFunction) -> str:
     """The name that the user gave the function."""
-    name = function.name.decode() if isinstance(function.name, bytes) else str(function.name)
-    return re.sub(r"_\d+$", "", name.removeprefix("__inference_"))
+    return re.sub(r"_\d+$", "", _text(function.name).removeprefix("__inference_"))
 
 
 def result_specs(function: ConcreteFunction) -> list[tf.TensorSpec]:
@@ -118,6 +123,84 @@ def _stage(function: ConcreteFunction, specs: Sequence[tf.TensorSpec], stage: st
         )
     except (ValueError, tf.errors.OpError) as error:
         raise XlaCompileError(f"XLA cannot compile it: {error}") from error
+
+
+def compile_for_calls(
+    function: ConcreteFunction, specs: Sequence[tf.TensorSpec]
+) -> BufferAssignment:
+    """Like `measure`, in the very compile that the function's calls would wait for, if that can be.
+
+    function: one with `jit_compile=True` that captures nothing. What TensorFlow keeps of such a
+    compile has every buffer, but no timeline.
+
+    Raises XlaCompileError when XLA cannot compile the function.
+    """
+    _check_specs(function, specs)
+    if not _can_be_compiled_ahead(specs):
+        return measure(function, specs)
+    with compiled_once.lock, tf.init_scope(), tf.device(devices.current()):
+        try:
+            call_inference(_compiling(function, specs), [])
+        except tf.errors.OpError:
+            return measure(function, specs)  # which says what XLA cannot compile
+        entry = compiled_once.taken(_text(function.name))
+    if entry is None:
+        return measure(function, specs)
+    compiled = hlo_pb2.HloProto()
+    compiled.hlo_module.ParseFromString(entry.module)
+    compiled.buffer_assignment.ParseFromString(entry.buffers)
+    return replace(read_buffers(compiled), has_timeline=False)
+
+
+def _can_be_compiled_ahead(specs: Sequence[tf.TensorSpec]) -> bool:
+    """Whether its buffers could be read, and arguments of these types be reserved.
+
+    On a GPU they would take memory.
+    """
+    sizes = [size for spec in specs for size in spec.shape]
+    can_be_reserved = max(sizes, default=0) <= MOST_ELEMENTS and devices.current_type() == "CPU"
+    return can_be_reserved and compiled_once.is_heard()
+
+
+def _compiling(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> ConcreteFunction:
+    """What compiles a function for its calls, and runs nothing.
+
+    The op is given all that tells TensorFlow's cache one program from another. Arguments are
+    reserved, of which no byte is touched.
+    """
+    called = attr_value_pb2.NameAttrList(name=_text(function.name))
+    called.attr[COMPILE_ATTRIBUTE].b = True
+    for name, value in context.context().function_call_options.as_attrs().items():
+        called.attr[name].s = value if isinstance(value, bytes) else value.encode()
+    types = [spec.dtype.as_datatype_enum for spec in specs]
+
+    @tf.function(autograph=False)
+    def compile_only() -> tf.Tensor:
+        function.add_to_graph()
+        compile_op = tf.compat.v1.get_default_graph()._create_op_internal(
+            "_XlaCompile",
+            [tf.raw_ops.Empty(shape=spec.shape, dtype=spec.dtype) for spec in specs],
+            [tf.string, tf.bool],
+            name="compile",
+            attrs={
+                "function": attr_value_pb2.AttrValue(func=called),
+                "must_compile": attr_value_pb2.AttrValue(b=True),
+                "Tconstants": _type_list([]),
+                "Targs": _type_list(types),
+                "Nresources": attr_value_pb2.AttrValue(i=0),
+            },
+        )
+        return compile_op.outputs[1]
+
+    return compile_only.get_concrete_function()
+
+
+def _type_list(types: Sequence[int]) -> attr_value_pb2.AttrValue:
+    return attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(type=types))
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
 
 
 def is_compiled_around() -> bool:

@@ -42,7 +42,7 @@ def report_on(proof: Proof, function: ConcreteFunction, keep: bool = True) -> Re
         loops=tuple(loops_of(proof, lines)),
         recomputed=tuple(recomputed(proof, lines)),
         largest=tuple(largest(program_nodes(proof), lines)),
-        left=tuple(program.at_peak(program.used)[:LARGEST_SHOWN]) if proof.executable else (),
+        left=_left(program),
         blockers=tuple(_blockers(proof, lines)),
         rewrites=tuple(_rewrites(proof, lines)),
         refusals=tuple(_refusals(proof, lines)),
@@ -55,14 +55,31 @@ def report_on(proof: Proof, function: ConcreteFunction, keep: bool = True) -> Re
 
 
 def measured(report: Report) -> Report:
-    """The report with what the program as written needs, compiled as it was read if it was not."""
+    """The report with the timelines of its programs, and what the one as written needs.
+
+    What was not compiled for that is, as it was read.
+    """
     program = report.details
-    if program is None or program.before.graph is None or program.before.buffers.exact:
+    if program is None:
         return report
-    constants = program.before.constants
-    compiled = compile_graph(program.before.graph, constants)
-    before = Side(compiled.graph, compiled.buffers, True, constants)
-    return replace(report, peak_before=compiled.peak, program=replace(program, before=before))
+    before, after = _with_timeline(program.before), program.after and _with_timeline(program.after)
+    if before is program.before and after is program.after:
+        return report
+    completed = replace(program, before=before, after=after)
+    peak = report.peak_before if program.before.buffers.exact else before.buffers.peak
+    return replace(report, peak_before=peak, left=_left(completed), program=completed)
+
+
+def _with_timeline(side: Side) -> Side:
+    if side.graph is None or side.buffers.has_timeline:
+        return side
+    compiled = compile_graph(side.graph, side.constants)
+    return replace(side, buffers=compiled.buffers, is_text=True)
+
+
+def _left(program: Program) -> tuple[Tensor, ...]:
+    """The largest of what the rewritten program holds at its peak."""
+    return tuple(program.at_peak(program.after)[:LARGEST_SHOWN]) if program.after else ()
 
 
 def _program(proof: Proof, lines: Lines) -> Program:

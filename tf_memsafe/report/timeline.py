@@ -43,8 +43,8 @@ class Timeline:
 
 
 def timeline_of(buffers: BufferAssignment) -> Timeline | None:
-    """The timeline whose peak is the assignment's; None if nothing was compiled."""
-    if not buffers.exact:
+    """The timeline whose peak is the assignment's; None if nobody has compiled it for one."""
+    if not buffers.has_timeline:
         return None
     most = max(accumulate((event.bytes for event in buffers.timeline), initial=0))
     return Timeline(buffers.peak - most, buffers.timeline)
