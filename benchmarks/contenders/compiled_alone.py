@@ -1,6 +1,6 @@
 """The program that tf_memsafe makes of naive code, without what it takes to make it.
 
-It is compiled twice, as by tf_memsafe: to know what it needs, and to run.
+It is compiled once, as by tf_memsafe, and run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def program(data: dict[str, Any], of: str, **options: Any) -> Callable[[], Any]:
 
     @cache
     def compiled() -> Executable:
-        return compile_graph(graph, constants)
+        return compile_graph(graph, constants, for_calls=True)
 
     return lambda: compiled()(values)
