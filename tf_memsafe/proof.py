@@ -46,7 +46,7 @@ XLA compiles a Cholesky factor for a time that grows with its rows: minutes at t
 more at a million rows. The number is the same on every machine, so that the answer is.
 """
 
-CLEARLY_ABOVE = 4
+CLEARLY_ABOVE = 2
 """How many times a limit the estimate has to be for a call not to compile the function as written.
 
 To compile it takes as long as to compile its replacement, which computes the same within the limit
@@ -59,10 +59,10 @@ CLEAR_SAVING = 0.8
 The estimates rank programs; they are not exact enough to tell apart those that differ by less.
 """
 
-LEAST_SAVING = 10_000_000
+LEAST_SAVING = 1_000_000
 """Flops, or bytes of traffic, that rewriting a program that fits has to save in each call.
 
-That is milliseconds; a call of a rewritten program spends less than one more in Python.
+That is some 100 us; a call of a rewritten program spends some 10 more in Python.
 """
 
 
