@@ -35,8 +35,8 @@ def last_reports() -> list[Report]:
     """The reports on the functions that calls rewrote in this process, the latest last.
 
     One for each function, signature and limit, and one for each gradient; the last 1,000. Listings
-    of a function that no longer exists have no source lines. What a function needs as it is written,
-    and what it holds at its peak, is not always known before: XLA then compiles it here, once.
+    of a function that no longer exists have no source lines. What it needs as it is written, and
+    what it holds at its peak, is not always known before: XLA then compiles it here, once.
 
     Example: `for report in tf_memsafe.last_reports(): print(report)`
     """
