@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.processes import run
 from tf_memsafe import compiled_once
 from tf_memsafe.compiled_once import FLAGS, requested
+from tf_memsafe.self_check import SUPPORTED
 
 SCRIPT = """
 import json, os
@@ -44,7 +47,7 @@ LATE = "tf.constant(1.0)"
 """TensorFlow's first operation, before there is a limit."""
 
 
-def script(before: str = "") -> dict[str, object]:
+def script(before: str = "") -> dict[str, Any]:
     return run("-c", SCRIPT.format(before=before))
 
 
@@ -64,12 +67,27 @@ def test_the_environment_is_as_it_was(flags: str | None, monkeypatch: pytest.Mon
 
 
 def test_a_folder_of_the_users_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(FLAGS, f"--tf_xla_persistent_cache_directory={tmp_path}")
     found = script()
     assert found["proofs"] == 1
-    assert len(os.listdir(str(tmp_path))) >= 1
+    assert len(os.listdir(tmp_path)) >= 1
+
+
+def test_a_proof_on_disk_is_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TF_MEMSAFE_CACHE", str(tmp_path))
+    first, second = script(), script()
+    assert (first["proofs"], first["by_calls"]) == (0, 0)
+    assert second["proofs"] == 0
+    assert second["by_calls"] > 0  # it was not compiled ahead
+    assert second["report"] == first["report"]
+
+
+def test_the_versions_that_are_asked_are_those_supported() -> None:
+    assert SUPPORTED.startswith(f">={compiled_once.TENSORFLOW.rstrip('.')},")
 
 
 def test_another_tensorflow_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

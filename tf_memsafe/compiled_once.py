@@ -71,18 +71,15 @@ class Entry(NamedTuple):
 def taken(name: str) -> Entry | None:
     """What XLA made of the function of this name, which is kept no longer.
 
-    None if it is not there: TensorFlow was not asked, or had compiled the function before.
+    None if it is not there: TensorFlow was not asked, or had compiled the function before. All else
+    is dropped, such as functions of the user's that their own calls compiled.
     """
-    entries = [_read(path) for path in _paths()]
-    forget()
+    paths = _paths()
+    entries = [_read(path) for path in paths]
+    for path in paths:
+        tf.io.gfile.remove(path)
     marked = f"{name.lstrip('_')}__XlaMustCompile".encode()
     return next((each for each in entries if marked in _field(each.module, 1)), None)
-
-
-def forget() -> None:
-    """Drops what is kept, such as functions of the user's that their own calls compiled."""
-    for path in _paths():
-        tf.io.gfile.remove(path)
 
 
 def _paths() -> list[str]:

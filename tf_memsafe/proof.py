@@ -7,7 +7,7 @@ limit, a rewritten program may still be clearly faster or smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -62,7 +62,7 @@ The estimates rank programs; they are not exact enough to tell apart those that 
 LEAST_SAVING = 1_000_000
 """Flops, or bytes of traffic, that rewriting a program that fits has to save in each call.
 
-That is some 100 us; a call of a rewritten program spends some 10 more in Python.
+What a call of a rewritten program spends more in Python is less than that.
 """
 
 
@@ -160,15 +160,11 @@ def prove(
         proof = _improve(proof, rewritten, last, compiled)
     if by_xla:
         return proof if proof.fits_as_written else _search(proof, rewritten, search)
-    return _without_xla(proof, limit, rewritten, search, partial(compiled, graph))
+    return _without_xla(proof, limit, rewritten, search, compiled)
 
 
 def _without_xla(
-    proof: Proof,
-    limit: int,
-    rewritten: Rewritten,
-    search: Search,
-    compile_as_read: Callable[[], Executable],
+    proof: Proof, limit: int, rewritten: Rewritten, search: Search, compiled: Compile
 ) -> Proof:
     """The proof for a function that XLA would not compile: as it is written it may need more.
 
@@ -176,13 +172,15 @@ def _without_xla(
     """
     if proof.executable is not None:
         return proof
-    as_read = compile_as_read() if proof.fits_as_written else None
+    graph = proof.graph
+    assert graph is not None
+    as_read = compiled(graph) if proof.fits_as_written else None
     if as_read is not None and as_read.peak <= limit:
         return replace(proof, executable=as_read)
     searched = _search(proof, rewritten, search, as_written=False)
     if searched.executable is not None and searched.fits:
         return searched
-    as_read = as_read or compile_as_read()
+    as_read = as_read or compiled(graph)
     if searched.executable is not None and searched.executable.peak <= as_read.peak:
         return searched
     return replace(searched, executable=as_read, split=None)

@@ -99,10 +99,14 @@ def measure(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> Buffe
     Raises XlaCompileError when XLA cannot compile the function.
     """
     serialized = remembered(
-        lambda: devices.current().encode() + anonymous(hlo_module(function, specs)),
+        lambda: _identity(function, specs),
         lambda: _stage(function, specs, "optimized_hlo_proto_serialized"),
     )
     return read_buffers(hlo_pb2.HloProto.FromString(serialized))
+
+
+def _identity(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> bytes:
+    return devices.current().encode() + anonymous(hlo_module(function, specs))
 
 
 def optimized_hlo(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> str:
@@ -131,25 +135,41 @@ def compile_for_calls(
     """Like `measure`, in the very compile that the function's calls would wait for, if that can be.
 
     function: one with `jit_compile=True` that captures nothing. What TensorFlow keeps of such a
-    compile has every buffer, but no timeline.
+    compile has every buffer, but no timeline. On disk it has a file of its own.
 
     Raises XlaCompileError when XLA cannot compile the function.
     """
     _check_specs(function, specs)
     if not _can_be_compiled_ahead(specs):
         return measure(function, specs)
+    serialized = remembered(
+        lambda: b"for calls " + _identity(function, specs),
+        lambda: (
+            _compiled_ahead(function, specs)
+            or _stage(function, specs, "optimized_hlo_proto_serialized")
+        ),
+    )
+    buffers = read_buffers(hlo_pb2.HloProto.FromString(serialized))
+    return replace(buffers, has_timeline=False)
+
+
+def _compiled_ahead(function: ConcreteFunction, specs: Sequence[tf.TensorSpec]) -> bytes:
+    """What XLA made of the function for its calls, an HloProto; nothing if that is not to be had.
+
+    Of a function that XLA cannot compile, `_stage` says why.
+    """
     with compiled_once.lock, tf.init_scope(), tf.device(devices.current()):
         try:
             call_inference(_compiling(function, specs), [])
         except tf.errors.OpError:
-            return measure(function, specs)  # which says what XLA cannot compile
+            return b""
         entry = compiled_once.taken(_text(function.name))
     if entry is None:
-        return measure(function, specs)
+        return b""
     compiled = hlo_pb2.HloProto()
     compiled.hlo_module.ParseFromString(entry.module)
     compiled.buffer_assignment.ParseFromString(entry.buffers)
-    return replace(read_buffers(compiled), has_timeline=False)
+    return bytes(compiled.SerializeToString())
 
 
 def _can_be_compiled_ahead(specs: Sequence[tf.TensorSpec]) -> bool:
