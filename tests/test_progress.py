@@ -128,15 +128,23 @@ def test_the_stages_of_a_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     monkeypatch.setattr(progress, "_display", lambda: recorder)
     function = compiled(kernel)
-    with tf_memsafe.memory_limit(2 * LIMIT):  # far below it, nothing compiles what is written
+    with tf_memsafe.memory_limit(2 * LIMIT):  # half of what it needs: not compiled as written
         function(*points_and_weights())
         assert {name for name, _ in recorder.told} == {"kernel"}
         stages = [stage for _, stage in recorder.told]
-        assert stages[:4] == ["reading", "compiling", "planning", "proving"]
+        assert stages[:3] == ["reading", "planning", "proving"]
         assert stages[-3:] == ["", "compiling and running", ""]
         recorder.told.clear()
         function(*points_and_weights())
     assert recorder.told == []
+
+
+def test_what_may_fit_is_compiled_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(progress, "_display", lambda: recorder)
+    with tf_memsafe.memory_limit(4 * LIMIT):
+        compiled(kernel)(*points_and_weights())
+    assert [stage for _, stage in recorder.told][:2] == ["reading", "compiling"]
 
 
 # --- the process that draws the line ---
