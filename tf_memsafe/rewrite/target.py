@@ -18,6 +18,7 @@ from tf_memsafe.rewrite.columns_once import columns_once
 from tf_memsafe.rewrite.maths import slice_axis
 from tf_memsafe.rewrite.rule import Optimizer, Outcome, Skip, rule
 from tf_memsafe.rewrite.side_by_side import groups_side_by_side
+from tf_memsafe.rewrite.sum_in_parts import product_in_parts, sum_in_parts
 from tf_memsafe.rewrite.written_sum import written_sum
 
 TINY_INNER_SIZES = {2, 3}
@@ -148,6 +149,8 @@ TARGET = Optimizer(
         long_rows_of_product,
         written_sum,
         groups_side_by_side,
+        product_in_parts,
+        sum_in_parts,
         columns_once,
         cholesky_by_blocks,
     ),
