@@ -144,15 +144,35 @@ def targets() -> Iterator[Case]:
             types = floats(20, dimension, dtype=dtype), floats(80_000, dimension, dtype=dtype)
             name = f"L1 of groups, {dtype.name}, D={dimension}"
             yield Case("target", name, nearest_of_groups, types)
+        for dimension in (1, 3, 5, 8):
+            shapes = (100, dimension), (20_000, dimension), (20_000, 1)
+            types = tuple(floats(*shape, dtype=dtype) for shape in shapes)
+            yield Case("target", f"L1 kernel @ v, {dtype.name}, D={dimension}", laplace, types)
+            name = f"sums of L1 kernel, {dtype.name}, D={dimension}"
+            yield Case("target", name, laplace_sums, types[:2])
+    for length in (1_000, 5_000, 50_000):
+        types = floats(2_000_000 // length, 3), floats(length, 3), floats(length, 1)
+        yield Case("target", f"L1 kernel @ v, {length} columns", laplace, types)
+
+
+def laplace(x: tf.Tensor, y: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    return tf.exp(-l1(x, y)) @ v
+
+
+def laplace_sums(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.exp(-l1(x, y)), -1)
+
+
+def l1(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1)
 
 
 def nearest_in_l1(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_min(tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1), -1)
+    return tf.reduce_min(l1(x, y), -1)
 
 
 def nearest_of_groups(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    distances = tf.reduce_sum(tf.abs(x[:, None] - y[None]), -1)
-    return tf.reduce_min(tf.reshape(distances, [x.shape[0], -1, 8]), -1)
+    return tf.reduce_min(tf.reshape(l1(x, y), [x.shape[0], -1, 8]), -1)
 
 
 def factorised(x: tf.Tensor) -> tf.Tensor:

@@ -34,14 +34,15 @@ from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 PARTS = 10
 """Of 4 to 20, 8 and 10 were the fastest."""
 
-SHORTEST_PART = 100
-"""Elements of a part from which the vectors are long enough."""
+SHORTEST_PART = 500
+"""Elements of a part from which it is faster."""
 
 FEWEST_ELEMENTS = 100_000
 """Of what is summed. Fewer stay in the cache."""
 
-MOST_LEAVES = 10
-"""Values that it is computed of. XLA's compiler gives up on vectors where there are many more."""
+MOST_LEAVES = 20
+"""Values that it is computed of, two for each coordinate of distances. With 25 it is slower: XLA's
+compiler gives up on vectors."""
 
 DTYPES = {"f32", "f64"}
 
@@ -109,7 +110,8 @@ def _products(product: Node, side: int) -> Node:
 
 def _refusal(node: Node, terms: Node, uses: Uses) -> Skip | None:
     if len(leaves(terms)) > MOST_LEAVES:
-        return Skip(f"it is computed of {len(leaves(terms))} values, too many to read in vectors")
+        count = len(leaves(terms))
+        return Skip(f"it is computed of {count} values, too many to be read in vectors")
     computed = [operand for operand in node.operands if _is_summed(operand)]
     if any(len(readers(operand, uses)) > 1 for operand in computed):
         return Skip("it would be computed again for each of its users")
