@@ -36,6 +36,7 @@ lint: $(VENV)/lint ## Check style, types and imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# It goes on where it was interrupted; `rm -r build/benchmarks` makes it start anew.
 bench: $(VENV)/bench $(PEERS)/ready ## Compare with other libraries: benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/run.py
 

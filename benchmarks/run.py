@@ -1,8 +1,10 @@
 """Runs every benchmark and writes what they found: `make bench` and `make bench-quick`.
 
 The page is benchmarks/RESULTS.md with figures beside it; of any size but the full one, it is in
-build/benchmarks. `--only NAME` runs one script again, and makes the page of its new figures and the
-others' last ones; `--page` only makes the page.
+build/benchmarks. The full size takes hours: it goes on where it was interrupted, and what was
+measured already, of the same sources of tf_memsafe and of the benchmarks, is measured again only if
+build/benchmarks is removed. `--only NAME` runs one script again, and makes the page of its new
+figures and the others' last ones; `--page` only makes the page.
 """
 
 from __future__ import annotations
@@ -58,8 +60,9 @@ def run(name: str, options: argparse.Namespace, folder: Path) -> bool:
         done = _text(command, output)
     else:
         command += ["--size", options.size, "--json", str(output)]
-        if name in COMPARISONS and options.peers:
-            command += ["--peers", options.peers]
+        if name in COMPARISONS:
+            command += ["--peers", options.peers] if options.peers else []
+            command += [] if options.only else ["--resume"]
         done = subprocess.run(command, env=_environment(), check=False).returncode == 0
     print(f"   {name} took {time.perf_counter() - start:.0f} s", flush=True)
     return done

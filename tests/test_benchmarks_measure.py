@@ -90,6 +90,34 @@ def test_a_case_that_is_measured_again_stays_in_its_place(
     ]
 
 
+def test_what_was_measured_of_the_same_sources_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, frame = map(importlib.import_module, ("frame.command", "frame.case"))
+    path, measured = tmp_path / "found.json", list[str]()
+
+    def measure(case: Any, _: Any) -> dict[str, Any]:
+        if case.name == "second" and len(measured) == 1:
+            raise KeyboardInterrupt
+        measured.append(case.name)
+        return {"name": case.name, "contenders": []}
+
+    def run() -> None:
+        monkeypatch.setattr(sys, "argv", ["script", "--json", str(path), "--resume"])
+        cases = [frame.Case(name, "work", [], dict) for name in ("first", "second", "third")]
+        command.main("Claim.", lambda _: cases, measure)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    measured.append("interrupted")
+    run()
+    run()
+    assert measured == ["first", "interrupted", "second", "third"]
+    monkeypatch.setattr(command, "digest", lambda: "other sources")
+    run()
+    assert measured[4:] == ["first", "second", "third"]
+
+
 @pytest.mark.parametrize(
     ("alone", "order"), [(False, ["a", "b", "a", "b"]), (True, ["a", "a", "b", "b"])]
 )

@@ -14,6 +14,7 @@ from .case import Case, Size
 from .child import ROOT
 from .measure import Plan
 from .measure import measure as in_turns
+from .sources import digest
 from .table import line, problems
 
 Rows = dict[str, dict[str, Any]]
@@ -41,12 +42,16 @@ def main(
         PATIENCE[size],
         options.timeout or TIMEOUT[size],
     )
-    rows = _rows(options.json) if options.only else {}
+    rows = _rows(options.json) if options.only or options.resume else {}
+    if options.resume:
+        rows = {name: row for name, row in rows.items() if row.get("sources") == digest()}
     every = list(cases(size))
     for case in every:
         if options.only and not any(name in case.name for name in options.only):
             continue
-        rows[case.name] = measure(case, plan)
+        if options.resume and case.name in rows:
+            continue
+        rows[case.name] = {**measure(case, plan), "sources": digest()}
         print(line(rows[case.name]), flush=True)
         _write(options.json, claim, [rows[each.name] for each in every if each.name in rows])
     return _verdict(rows)
@@ -77,6 +82,9 @@ def _parser(claim: str) -> argparse.ArgumentParser:
     sizes = [size.value for size in Size]
     parser.add_argument("--size", choices=sizes, default="full", help="of the data")
     parser.add_argument("--only", action="append", metavar="TEXT", help="these cases; others stay")
+    parser.add_argument(
+        "--resume", action="store_true", help="not what was measured already, of the same sources"
+    )
     parser.add_argument("--rounds", type=int, help="turns of each contender")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="of a call, at most")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what RESULTS.md is made from")

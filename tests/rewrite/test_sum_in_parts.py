@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from tests.rewrite.rewriting import both, reasons, rewritten, rules, shown, special
 from tests.split.planning import floats
+from tf_memsafe.hlo import build
+from tf_memsafe.hlo.node import Graph
+from tf_memsafe.hlo.ops.dot import DotNumbers
+from tf_memsafe.hlo.types import TensorType
 from tf_memsafe.rewrite import sum_in_parts
+from tf_memsafe.rewrite.driver import apply
+from tf_memsafe.rewrite.maths import dot
 from tf_memsafe.rewrite.rule import Optimizer
 
 RULES = Optimizer("parts", (sum_in_parts.product_in_parts, sum_in_parts.sum_in_parts))
@@ -135,6 +141,16 @@ def test_what_several_users_read_is_left() -> None:
     assert reasons(result) == {
         "product_in_parts": "it would be computed again for each of its users"
     }
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_axis_that_is_not_the_first_is_left(first: bool) -> None:
+    x, v = build.region_parameters([TensorType("f32", shape) for shape in ((50,), (50, 60))])
+    shape, batch = ((50, 30, 60), 0) if first else ((30, 50, 60), 1)
+    values = build.emit("exponential", (build.broadcast(x, shape, [batch]),))
+    product = dot(values, v, DotNumbers((batch,), (0,), (2,), (1,)))
+    result = apply(RULES, Graph((x, v), (product,)))
+    assert rules(result) == ["product_in_parts"] * first
 
 
 @pytest.mark.parametrize(("width", "fires"), [(9, True), (10, False)])

@@ -86,16 +86,17 @@ def _is_summed(node: Node) -> bool:
 
 
 def _is_column(product: Node, side: int) -> bool:
-    """Whether an operand has contracted and batch axes alone, and the other's contracted is last.
+    """Whether an operand has contracted and batch axes alone, which are the other's last and first.
 
     One value that is repeated is none: the product with it is a sum, which may be of parts already.
     """
     numbers: DotNumbers = product["dot_dimension_numbers"]
     operand, other = product.operands[side], product.operands[1 - side]
     free = numbers.free_axes(side, operand.tensor.rank)
-    is_last = numbers[(1 - side) + 2] == (other.tensor.rank - 1,)
+    batching, contracting = numbers[1 - side], numbers[(1 - side) + 2]
+    in_order = batching == (*range(len(batching)),) and contracting == (other.tensor.rank - 1,)
     single = prod(operand.shape[axis] for axis in free) == 1
-    return is_last and single and repeated_value(operand) is None
+    return in_order and single and repeated_value(operand) is None
 
 
 def _products(product: Node, side: int) -> Node:
