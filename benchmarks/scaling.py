@@ -24,12 +24,15 @@ STEPS = {Size.FULL: (1, 3, 10, 30, 100), Size.QUICK: (1, 10), Size.TINY: (1,)}
 
 
 def cases(size: Size) -> Iterator[Case]:
-    series = [partial(search, 10_000), partial(product, 2_000), partial(model, 3_270)]
-    for case in series if size is Size.FULL else series[1:2]:
-        for step in STEPS[size]:
-            yield case(step)
-    if size is Size.FULL:
-        yield model(327, 1)
+    steps = STEPS[size]
+    series = [
+        (partial(search, 10_000), steps),
+        (partial(product, 2_000), steps),
+        (partial(model, 327), (1, *(10 * step for step in steps))),
+    ]
+    for case, multiples in series if size is Size.FULL else series[1:2]:
+        for multiple in multiples:
+            yield case(multiple)
 
 
 def search(least: int, step: int) -> Case:
