@@ -15,7 +15,7 @@ from tf_memsafe.hlo.node import Graph, Node, Region
 from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.order import topological
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite import written_sum
+from tf_memsafe.rewrite import elements
 from tf_memsafe.rewrite.driver import Rewritten, apply_everywhere
 from tf_memsafe.rewrite.maths import dot, transpose
 from tf_memsafe.rewrite.pipeline import NAMES, rewrite
@@ -28,7 +28,7 @@ X, V = (np.random.default_rng(0).normal(size=(1000, width)).astype("f4") for wid
 
 @pytest.fixture(autouse=True)
 def _however_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_sum, "FEWEST_ELEMENTS", 0)
+    monkeypatch.setattr(elements, "FEWEST_ELEMENTS", 0)
 
 
 def kernel_product(x: tf.Tensor, v: tf.Tensor) -> tf.Tensor:

@@ -14,7 +14,7 @@ from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Graph
 from tf_memsafe.hlo.ops.dot import DotNumbers
 from tf_memsafe.hlo.types import TensorType
-from tf_memsafe.rewrite import sum_in_parts
+from tf_memsafe.rewrite import elements, sum_in_parts
 from tf_memsafe.rewrite.driver import apply
 from tf_memsafe.rewrite.maths import dot
 from tf_memsafe.rewrite.rule import Optimizer
@@ -26,7 +26,7 @@ Function = Callable[..., tf.Tensor]
 
 @pytest.fixture(autouse=True)
 def _however_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sum_in_parts, "FEWEST_ELEMENTS", 0)
+    monkeypatch.setattr(elements, "FEWEST_ELEMENTS", 0)
     monkeypatch.setattr(sum_in_parts, "SHORTEST_PART", 2)
     monkeypatch.setattr(sum_in_parts, "PARTS", 2)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.rewrite.rewriting import both, reasons, rewritten, rules, shown, special
 from tests.split.planning import floats
-from tf_memsafe.rewrite import written_sum
+from tf_memsafe.rewrite import elements
 from tf_memsafe.rewrite.target import TARGET
 
 EPSILON = {"float32": 6e-8, "float64": 1.2e-16}
@@ -18,7 +18,7 @@ EPSILON = {"float32": 6e-8, "float64": 1.2e-16}
 
 @pytest.fixture(autouse=True)
 def _however_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_sum, "FEWEST_ELEMENTS", 0)
+    monkeypatch.setattr(elements, "FEWEST_ELEMENTS", 0)
 
 
 def manhattan(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -114,7 +114,7 @@ def test_other_sums_are_left(
 
 
 def test_a_small_sum_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_sum, "FEWEST_ELEMENTS", 50 * 40 * 3 + 1)
+    monkeypatch.setattr(elements, "FEWEST_ELEMENTS", 50 * 40 * 3 + 1)
     assert not rules(rewritten(TARGET, manhattan, floats(50, 3), floats(40, 3)))
 
 

@@ -18,14 +18,22 @@ from tf_memsafe.rewrite.maths import (
 LEAST_REPEATS = 4
 """How many times larger a value is to be than what it is computed from."""
 
+FEWEST_ELEMENTS = 100_000
+"""Of a value. Fewer stay in the cache."""
+
+DTYPES = {"f32", "f64"}
+
+
+def is_large_of_small(node: Node) -> bool:
+    """Whether a value is computed, element by element, of ones that are much smaller."""
+    if not is_computed(node) or node.tensor.size < FEWEST_ELEMENTS or node.dtype not in DTYPES:
+        return False
+    return LEAST_REPEATS * sum(leaf.tensor.size for leaf in leaves(node)) <= node.tensor.size
+
 
 def is_computed(node: Node) -> bool:
     """Whether each element is computed from the same elements of the operands."""
     return node.name in ELEMENTWISE and bool(node.operands)
-
-
-def is_much_larger_than_its_leaves(node: Node) -> bool:
-    return LEAST_REPEATS * sum(leaf.tensor.size for leaf in leaves(node)) <= node.tensor.size
 
 
 def leaves(node: Node) -> set[Node]:
@@ -53,7 +61,7 @@ class Elements:
     start: int
     limit: int
     dropped: bool = False
-    _known: dict[Node, Node] = field(default_factory=dict)
+    _known: dict[Node, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, node: Node) -> Node:
         """Of a value, computed anew if it is one that `is_computed`."""

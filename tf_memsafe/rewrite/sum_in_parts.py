@@ -13,12 +13,7 @@ from math import prod
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
 from tf_memsafe.hlo.ops.dot import DotNumbers
-from tf_memsafe.rewrite.elements import (
-    Elements,
-    is_computed,
-    is_much_larger_than_its_leaves,
-    leaves,
-)
+from tf_memsafe.rewrite.elements import Elements, is_large_of_small, leaves
 from tf_memsafe.rewrite.maths import (
     dot,
     filled,
@@ -32,19 +27,13 @@ from tf_memsafe.rewrite.readers import readers
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 PARTS = 10
-"""Of 4 to 20, 8 and 10 were the fastest."""
 
 SHORTEST_PART = 500
 """Elements of a part from which it is faster."""
 
-FEWEST_ELEMENTS = 100_000
-"""Of what is summed. Fewer stay in the cache."""
-
 MOST_LEAVES = 20
-"""Values that it is computed of, two for each coordinate of distances. With 25 it is slower: XLA's
-compiler gives up on vectors."""
-
-DTYPES = {"f32", "f64"}
+"""Values that it is computed of, two for each coordinate of distances. XLA's compiler gives up on
+vectors where there are many more."""
 
 
 @rule_with_uses("dot_general")
@@ -53,14 +42,14 @@ def product_in_parts(node: Node, uses: Uses) -> Outcome:
 
     For x and y that are much smaller than f(x, y). Exact but for rounding.
     """
-    if not is_plain_product(node) or node.dtype not in DTYPES:
+    if not is_plain_product(node):
         return None
-    sides = [side for side, operand in enumerate(node.operands) if _is_summed(operand)]
-    sides = [side for side in sides if _is_column(node, 1 - side)]
-    if not sides:
-        return None
-    terms = _products(node, sides[0])
-    return _refusal(node, terms, uses) or build.reshape(_in_parts(terms), node.shape)
+    for side, values in enumerate(node.operands):
+        if _is_summed(values) and _is_column(node, 1 - side):
+            terms = _products(node, side)
+            refusal = _refusal(values, terms, uses)
+            return refusal or build.reshape(_in_parts(terms), node.shape)
+    return None
 
 
 @rule_with_uses("reduce")
@@ -70,19 +59,14 @@ def sum_in_parts(node: Node, uses: Uses) -> Outcome:
     Exact but for rounding.
     """
     terms = node.operands[0]
-    if not is_sum(node) or node.dtype not in DTYPES or not _is_summed(terms):
+    if not is_sum(node) or node["dimensions"] != (terms.tensor.rank - 1,) or not _is_summed(terms):
         return None
-    if node["dimensions"] != (terms.tensor.rank - 1,):
-        return None
-    return _refusal(node, terms, uses) or _in_parts(terms)
+    return _refusal(terms, terms, uses) or _in_parts(terms)
 
 
 def _is_summed(node: Node) -> bool:
     """Whether a value could be summed along its last axis in parts."""
-    if not is_computed(node) or node.tensor.size < FEWEST_ELEMENTS:
-        return False
-    is_long = node.shape[-1] >= PARTS * SHORTEST_PART
-    return is_long and repeated_value(node) is None and is_much_larger_than_its_leaves(node)
+    return is_large_of_small(node) and node.shape[-1] >= PARTS * SHORTEST_PART
 
 
 def _is_column(product: Node, side: int) -> bool:
@@ -109,12 +93,12 @@ def _products(product: Node, side: int) -> Node:
     return build.multiply(values, spread(weights, [pairs[axis] for axis in axes], values.shape))
 
 
-def _refusal(node: Node, terms: Node, uses: Uses) -> Skip | None:
-    if len(leaves(terms)) > MOST_LEAVES:
-        count = len(leaves(terms))
+def _refusal(values: Node, terms: Node, uses: Uses) -> Skip | None:
+    """Why values that are summed are not to be computed with the terms of their sum."""
+    count = len(leaves(terms))
+    if count > MOST_LEAVES:
         return Skip(f"it is computed of {count} values, too many to be read in vectors")
-    computed = [operand for operand in node.operands if _is_summed(operand)]
-    if any(len(readers(operand, uses)) > 1 for operand in computed):
+    if len(readers(values, uses)) > 1:
         return Skip("it would be computed again for each of its users")
     return None
 

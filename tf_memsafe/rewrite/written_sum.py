@@ -11,18 +11,13 @@ from functools import reduce
 
 from tf_memsafe.hlo import build
 from tf_memsafe.hlo.node import Node
-from tf_memsafe.rewrite.elements import Elements, is_computed, is_much_larger_than_its_leaves
+from tf_memsafe.rewrite.elements import Elements, is_large_of_small
 from tf_memsafe.rewrite.maths import is_sum
 from tf_memsafe.rewrite.readers import readers
 from tf_memsafe.rewrite.rule import Outcome, Skip, Uses, rule_with_uses
 
 MOST_TERMS = 128
 """That are written out: the time that XLA takes to compile them grows with their number."""
-
-FEWEST_ELEMENTS = 100_000
-"""Of what is summed. Fewer stay in the cache."""
-
-DTYPES = {"f32", "f64"}
 
 
 @rule_with_uses("reduce")
@@ -32,15 +27,11 @@ def written_sum(node: Node, uses: Uses) -> Outcome:
     Not where XLA would compute it again for each of several users. Exact but for rounding, which is
     that of adding one after the other, and for the sign of 0.
     """
-    if not is_sum(node) or node.dtype not in DTYPES:
-        return None
     summed = node.operands[0]
-    if summed.tensor.size < FEWEST_ELEMENTS:
+    if not is_sum(node) or not is_large_of_small(summed):
         return None
     axis, *more = node["dimensions"]
-    if more or not is_computed(summed) or summed.shape[axis] < 2:
-        return None
-    if not is_much_larger_than_its_leaves(summed):
+    if more or summed.shape[axis] < 2:
         return None
     if summed.shape[axis] > MOST_TERMS:
         return Skip(f"{summed.shape[axis]} terms take long to compile")
